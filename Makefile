@@ -9,11 +9,11 @@ GO ?= go
 TAGS := gms_pure_go
 export CGO_ENABLED ?= 0
 
-# The e2e tests run one server per test; packages beside them would only slow their clocks on a small machine.
 TEST_PARALLEL ?= 2
 TEST_TIMEOUT ?= 15m
 TEST_FLAGS ?=
 PACKAGES ?= ./...
+E2E := ./test/e2e/...
 KILL_ROUNDS ?= 50
 BENCH_ADDR ?= 127.0.0.1:3306
 BENCH_ROWS ?= 100000
@@ -34,7 +34,9 @@ run: build ## build and run the server on ./data and 127.0.0.1:3306 (ARGS="--add
 	@exec bin/lancesql serve $(ARGS)
 
 test: oracle vet ## everything a change must pass: vet, lint tests, all packages
-	$(GO) test -tags $(TAGS) -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
+	$(GO) test -tags $(TAGS) -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $$($(GO) list -tags $(TAGS) $(PACKAGES) | grep -v /test/e2e)
+	@# Whole servers under load: alone, so that other packages do not stretch their clocks.
+	$(GO) test -tags $(TAGS) -v -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(E2E)
 
 oracle: ## install the reference implementation for the oracle tests, where python3 and node exist
 	@scripts/oracle-setup.sh
@@ -43,7 +45,7 @@ vet:
 	$(GO) vet -tags $(TAGS) $(PACKAGES)
 
 soak: oracle ## the long counts: 50 kill rounds, full crash enumeration, long random histories
-	LANCESQL_SOAK=1 LANCESQL_KILL_ROUNDS=$(KILL_ROUNDS) $(GO) test -tags $(TAGS) -count=1 -p $(TEST_PARALLEL) -timeout 3h $(TEST_FLAGS) $(PACKAGES)
+	LANCESQL_SOAK=1 LANCESQL_KILL_ROUNDS=$(KILL_ROUNDS) $(GO) test -tags $(TAGS) -count=1 -p 1 -timeout 3h $(TEST_FLAGS) $(PACKAGES)
 
 race: ## a short run of the concurrent packages under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -tags $(TAGS) -race -short -p 1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./memtable ./engine/lock ./engine/sched ./lsm ./engine
