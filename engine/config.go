@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"lancesql/internal/errs"
+)
+
+// Config is the engine's settings as plain data. A zero field means its default; see DefaultConfig for the
+// values and their reasons.
+type Config struct {
+	DataDir string // root of the data directory; unused when Components.Store is given
+
+	MemTableRows  uint64 // freeze a MemTable at this many rows
+	MemTableBytes uint64 // freeze a MemTable at this many bytes
+
+	FrozenSoft, FrozenHard           int // frozen MemTables per shard: delay writers from, stop them at
+	GenerationsSoft, GenerationsHard int // flushed generations per shard: delay writers from, stop them at
+	MergeAfterGenerations            int // merge into base once this many flushed generations wait
+
+	LockWaitTimeout time.Duration // row lock wait before errs.ErrLockTimeout
+
+	CommitGroupBytes int // largest group made durable in one step, in bytes
+	CommitGroupTxns  int // and in transactions
+
+	// Workers is the number of background workers. NoWorkers (-1) runs jobs only when a test asks for it.
+	Workers int
+
+	ManifestRetention time.Duration // base versions younger than this are kept; NoRetention (-1) keeps only what is in use
+	GenerationGrace   time.Duration // merged generations stay this long for outside readers; 0 = not at all
+	UnflushedWALBytes uint64        // freeze all MemTables that hold back more WAL than this
+}
+
+// Special values of Config fields whose zero means the default.
+const (
+	NoWorkers                 = -1
+	NoRetention time.Duration = -1
+)
+
+// DefaultConfig returns the defaults, DataDir empty.
+func DefaultConfig() Config {
+	return Config{
+		MemTableRows:          1_000_000,        // one comfortable fragment
+		MemTableBytes:         64 << 20,         // bounds memory and replay
+		FrozenSoft:            2,                // memory bound
+		FrozenHard:            4,                //
+		GenerationsSoft:       8,                // every miss of a point read probes each generation once
+		GenerationsHard:       16,               //
+		MergeAfterGenerations: 4,                // half of the soft limit, so that writers are rarely delayed
+		LockWaitTimeout:       50 * time.Second, // as MySQL's innodb_lock_wait_timeout
+		CommitGroupBytes:      16 << 20,         // bounds how long a small commit waits for a large one
+		CommitGroupTxns:       512,              //
+		Workers:               2,                // one of them for flushes only
+		ManifestRetention:     6 * time.Hour,    // long scans by outside readers
+		UnflushedWALBytes:     1 << 30,          // replay below a minute on a slow disk
+	}
+}
+
+// withDefaults returns c with every zero field replaced by its default. A hard limit left at zero is at least
+// its soft limit.
+func (c Config) withDefaults() Config {
+	d := DefaultConfig()
+	if c.FrozenHard == 0 {
+		c.FrozenHard = max(d.FrozenHard, c.FrozenSoft)
+	}
+	if c.FrozenSoft == 0 {
+		c.FrozenSoft = min(d.FrozenSoft, c.FrozenHard)
+	}
+	if c.GenerationsHard == 0 {
+		c.GenerationsHard = max(d.GenerationsHard, c.GenerationsSoft)
+	}
+	if c.GenerationsSoft == 0 {
+		c.GenerationsSoft = min(d.GenerationsSoft, c.GenerationsHard)
+	}
+	if c.MergeAfterGenerations == 0 {
+		c.MergeAfterGenerations = min(d.MergeAfterGenerations, c.GenerationsSoft)
+	}
+	cv, dv := reflect.ValueOf(&c).Elem(), reflect.ValueOf(d)
+	for i := range cv.NumField() {
+		if cv.Field(i).IsZero() {
+			cv.Field(i).Set(dv.Field(i))
+		}
+	}
+	return c
+}
+
+// Validate reports all problems of the effective settings at once, each matching errs.ErrInvalid.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var problems []error
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf("config: %s: %w", fmt.Sprintf(format, args...), errs.ErrInvalid))
+		}
+	}
+	const rowsMax = 1 << 31 // row numbers of a MemTable are 32 bits wide
+	bad(c.MemTableRows <= rowsMax, "MemTableRows %d is above %d", c.MemTableRows, uint64(rowsMax))
+	bad(c.MemTableBytes <= 1<<40, "MemTableBytes %d is above 1 TiB", c.MemTableBytes)
+	bad(c.FrozenSoft > 0, "FrozenSoft %d is negative", c.FrozenSoft)
+	bad(c.FrozenHard >= c.FrozenSoft, "FrozenHard %d is below FrozenSoft %d", c.FrozenHard, c.FrozenSoft)
+	bad(c.GenerationsSoft > 0, "GenerationsSoft %d is negative", c.GenerationsSoft)
+	bad(c.GenerationsHard >= c.GenerationsSoft, "GenerationsHard %d is below GenerationsSoft %d", c.GenerationsHard, c.GenerationsSoft)
+	bad(c.MergeAfterGenerations > 0, "MergeAfterGenerations %d is negative", c.MergeAfterGenerations)
+	bad(c.MergeAfterGenerations <= c.GenerationsHard, "MergeAfterGenerations %d is above GenerationsHard %d: writers would stop for ever", c.MergeAfterGenerations, c.GenerationsHard)
+	bad(c.LockWaitTimeout > 0, "LockWaitTimeout %s is negative", c.LockWaitTimeout)
+	bad(c.CommitGroupBytes > 0 && c.CommitGroupBytes <= 1<<30, "CommitGroupBytes %d is not between 1 and 1 GiB", c.CommitGroupBytes)
+	bad(c.CommitGroupTxns > 0, "CommitGroupTxns %d is negative", c.CommitGroupTxns)
+	bad(c.Workers == NoWorkers || c.Workers > 0, "Workers %d is negative", c.Workers)
+	bad(c.Workers <= 1024, "Workers %d is above 1024", c.Workers)
+	bad(c.ManifestRetention >= NoRetention, "ManifestRetention %s is negative", c.ManifestRetention)
+	bad(c.GenerationGrace >= 0, "GenerationGrace %s is negative", c.GenerationGrace)
+	return errors.Join(problems...)
+}
+
+// String prints the fields whose effective value differs from the default, "defaults" if there are none.
+func (c Config) String() string {
+	d := DefaultConfig()
+	cv, dv := reflect.ValueOf(c.withDefaults()), reflect.ValueOf(d)
+	var parts []string
+	for i := range cv.NumField() {
+		if !cv.Field(i).Equal(dv.Field(i)) {
+			parts = append(parts, fmt.Sprintf("%s=%v", cv.Type().Field(i).Name, cv.Field(i).Interface()))
+		}
+	}
+	if len(parts) == 0 {
+		return "defaults"
+	}
+	return strings.Join(parts, " ")
+}
