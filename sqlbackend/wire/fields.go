@@ -1,0 +1,96 @@
+package wire
+
+import (
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/dolthub/vitess/go/sqltypes"
+	querypb "github.com/dolthub/vitess/go/vt/proto/query"
+)
+
+// notFixed is the number of decimals announced for approximate numbers, whose scale is not fixed.
+const notFixed = 31
+
+// fieldsOf describes the columns of a result to the client.
+func fieldsOf(ctx *sql.Context, schema sql.Schema) []*querypb.Field {
+	results := ctx.GetCharacterSetResults()
+	fields := make([]*querypb.Field, len(schema))
+	for i, col := range schema {
+		fields[i] = &querypb.Field{
+			Name:         col.Name,
+			OrgName:      col.Name,
+			Table:        col.Source,
+			OrgTable:     col.Source,
+			Database:     col.DatabaseSource,
+			Type:         col.Type.Type(),
+			Charset:      charsetOf(col.Type, results),
+			ColumnLength: col.Type.MaxTextResponseByteLength(ctx),
+			Flags:        flagsOf(col),
+			Decimals:     decimalsOf(col.Type),
+		}
+	}
+	return fields
+}
+
+// charsetOf returns the character set id of a column: numbers, times and binary strings are "binary", text is what the
+// session asked results to be in.
+func charsetOf(t sql.Type, results sql.CharacterSetID) uint32 {
+	if types.IsBinaryType(t) || isBinaryOnTheWire(t.Type()) {
+		return uint32(sql.Collation_binary)
+	}
+	if results != sql.CharacterSet_Unspecified {
+		return uint32(results)
+	}
+	if collated, ok := t.(sql.TypeWithCollation); ok {
+		return uint32(collated.Collation().CharacterSet())
+	}
+	return uint32(sql.Collation_Default.CharacterSet())
+}
+
+func isBinaryOnTheWire(t querypb.Type) bool {
+	switch {
+	case sqltypes.IsIntegral(t), sqltypes.IsFloat(t):
+		return true
+	}
+	switch t {
+	case sqltypes.Decimal, sqltypes.Date, sqltypes.Datetime, sqltypes.Timestamp, sqltypes.Time, sqltypes.Year, sqltypes.Bit,
+		sqltypes.Null:
+		return true
+	}
+	return false
+}
+
+func flagsOf(col *sql.Column) uint32 {
+	var flags querypb.MySqlFlag
+	if !col.Nullable {
+		flags |= querypb.MySqlFlag_NOT_NULL_FLAG
+	}
+	if col.AutoIncrement {
+		flags |= querypb.MySqlFlag_AUTO_INCREMENT_FLAG
+	}
+	if col.PrimaryKey {
+		flags |= querypb.MySqlFlag_PRI_KEY_FLAG
+	}
+	if types.IsUnsigned(col.Type) {
+		flags |= querypb.MySqlFlag_UNSIGNED_FLAG
+	}
+	if types.IsBinaryType(col.Type) {
+		flags |= querypb.MySqlFlag_BINARY_FLAG
+	}
+	return uint32(flags)
+}
+
+func decimalsOf(t sql.Type) uint32 {
+	switch {
+	case types.IsDecimal(t):
+		if d, ok := t.(sql.DecimalType); ok {
+			return uint32(d.Scale())
+		}
+	case types.IsDatetimeType(t):
+		if d, ok := t.(sql.DatetimeType); ok {
+			return uint32(d.Precision())
+		}
+	case sqltypes.IsFloat(t.Type()):
+		return notFixed
+	}
+	return 0
+}

@@ -1,0 +1,187 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	sqle "github.com/dolthub/go-mysql-server"
+	"github.com/dolthub/go-mysql-server/server"
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/dolthub/vitess/go/mysql"
+	"github.com/dolthub/vitess/go/sqltypes"
+	querypb "github.com/dolthub/vitess/go/vt/proto/query"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+)
+
+// Options are the parts a Handler needs beyond the frontend's.
+type Options struct {
+	// MapError turns any error into the *mysql.SQLError sent to the client; it must not return nil for an error.
+	MapError func(error) error
+	// Log receives panics (Error), unclassified errors (Info) and failed statements (Debug). Nil discards.
+	Log *slog.Logger
+}
+
+// Handler is a mysql.Handler. It is safe for concurrent use by different connections; commands of one connection are
+// serial, as the connection loop makes them. All fields are immutable after New.
+type Handler struct {
+	*server.Handler // every command not overridden here
+
+	engine   *sqle.Engine
+	sessions *server.SessionManager
+	mapError func(error) error
+	log      *slog.Logger
+}
+
+// New builds a Handler over the stock one, for use inside a server.Config option.
+func New(engine *sqle.Engine, sessions *server.SessionManager, stock *server.Handler, o Options) *Handler {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.MapError == nil {
+		o.MapError = func(err error) error { return sql.CastSQLError(err) }
+	}
+	return &Handler{Handler: stock, engine: engine, sessions: sessions, mapError: o.MapError, log: o.Log}
+}
+
+// Option returns the server option that puts a Handler in front of the stock one.
+func Option(o Options) server.Option {
+	return func(e *sqle.Engine, sm *server.SessionManager, h mysql.Handler) (*sqle.Engine, *server.SessionManager, mysql.Handler) {
+		stock, ok := h.(*server.Handler)
+		if !ok {
+			return e, sm, h // somebody else's handler: nothing to embed
+		}
+		return e, sm, New(e, sm, stock, o)
+	}
+}
+
+// ComInitDB implements mysql.Handler.
+func (h *Handler) ComInitDB(c *mysql.Conn, schema string) error {
+	return h.explain("use", h.Handler.ComInitDB(c, schema))
+}
+
+// ComResetConnection implements mysql.Handler.
+func (h *Handler) ComResetConnection(c *mysql.Conn) error {
+	return h.explain("reset", h.Handler.ComResetConnection(c))
+}
+
+// ComQuery implements mysql.Handler: one statement, text protocol.
+func (h *Handler) ComQuery(ctx context.Context, c *mysql.Conn, query string, callback mysql.ResultSpoolFn) error {
+	_, err := h.run(ctx, c, command{query: query, text: true}, callback)
+	return err
+}
+
+// ComMultiQuery implements mysql.Handler: runs the first statement of query and returns the rest.
+func (h *Handler) ComMultiQuery(ctx context.Context, c *mysql.Conn, query string, callback mysql.ResultSpoolFn) (string, error) {
+	return h.run(ctx, c, command{query: query, text: true, multi: true}, callback)
+}
+
+// ComParsedQuery implements mysql.ExtendedHandler.
+func (h *Handler) ComParsedQuery(ctx context.Context, c *mysql.Conn, query string, parsed sqlparser.Statement, callback mysql.ResultSpoolFn) error {
+	_, err := h.run(ctx, c, command{query: query, text: true, parsed: parsed}, callback)
+	return err
+}
+
+// ComStmtExecute implements mysql.Handler: a statement prepared by ComPrepare, binary protocol.
+func (h *Handler) ComStmtExecute(ctx context.Context, c *mysql.Conn, prepare *mysql.PrepareData, callback func(*sqltypes.Result) error) error {
+	_, err := h.run(ctx, c, command{query: prepare.PrepareStmt, bindings: prepare.BindVars}, func(res *sqltypes.Result, _ bool) error {
+		return callback(res)
+	})
+	return err
+}
+
+// ComPrepare implements mysql.Handler. Nil fields mean that the statement returns an OK packet.
+func (h *Handler) ComPrepare(ctx context.Context, c *mysql.Conn, query string, _ *mysql.PrepareData) (fields []*querypb.Field, err error) {
+	sqlCtx, err := h.sessions.NewContextWithQuery(ctx, c, query)
+	if err != nil {
+		return nil, h.explain(query, err)
+	}
+	sqlCtx, err = sqlCtx.ProcessList.BeginOperation(sqlCtx)
+	if err != nil {
+		return nil, h.explain(query, err)
+	}
+	defer sqlCtx.ProcessList.EndOperation(sqlCtx)
+	if err := sql.SessionCommandBegin(sqlCtx.Session); err != nil {
+		return nil, h.explain(query, err)
+	}
+	defer sql.SessionCommandEnd(sqlCtx.Session)
+	defer h.isolate(sqlCtx, query, &err)
+
+	node, err := h.engine.PrepareQuery(sqlCtx, query)
+	if err != nil {
+		return nil, h.explain(query, err)
+	}
+	schema := node.Schema(sqlCtx)
+	if answersOK(node) || types.IsOkResultSchema(schema) {
+		return nil, nil
+	}
+	return fieldsOf(sqlCtx, schema), nil
+}
+
+// answersOK reports whether a bound, not yet analysed DML node will answer with an OK packet although its schema now
+// is that of its table.
+func answersOK(n sql.Node) bool {
+	switch n := n.(type) {
+	case *plan.InsertInto:
+		return n.Returning == nil
+	case *plan.Update, *plan.UpdateJoin, *plan.DeleteFrom:
+		return true
+	}
+	return false
+}
+
+// explain maps an error for the client and logs it; nil stays nil.
+func (h *Handler) explain(query string, err error) error {
+	if err == nil {
+		return nil
+	}
+	mapped := h.mapError(err)
+	var se *mysql.SQLError
+	level := slog.LevelDebug
+	if errors.As(mapped, &se) && se.Num == mysql.ERUnknownError {
+		level = slog.LevelInfo // not classified: ours to look at
+	}
+	if h.log.Enabled(context.Background(), level) {
+		h.log.Log(context.Background(), level, "statement failed", "error", mapped.Error(), "statement", abridge(query))
+	}
+	return mapped
+}
+
+// isolate turns a panic of one statement into an error of that statement. What the transaction holds is unknown then,
+// so the whole transaction is rolled back.
+func (h *Handler) isolate(ctx *sql.Context, query string, err *error) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	h.log.Error("statement panicked", "panic", fmt.Sprint(p), "statement", abridge(query), "stack", string(debug.Stack()))
+	*err = mysql.NewSQLError(mysql.ERUnknownError, "", "internal error; the transaction was rolled back")
+	defer func() {
+		if p := recover(); p != nil {
+			h.log.Error("rollback after a panic panicked", "panic", fmt.Sprint(p))
+		}
+	}()
+	ts, ok := ctx.Session.(sql.TransactionSession)
+	tx := ctx.GetTransaction()
+	if !ok || tx == nil {
+		return
+	}
+	if rerr := ts.Rollback(ctx, tx); rerr != nil {
+		h.log.Error("rollback after a panic failed", "error", rerr)
+	}
+	ctx.SetTransaction(nil)
+	ctx.SetIgnoreAutoCommit(false)
+}
+
+// abridge bounds statement text in logs.
+func abridge(query string) string {
+	const most = 512 // bytes
+	if len(query) <= most {
+		return query
+	}
+	return query[:most] + "…"
+}

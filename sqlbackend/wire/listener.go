@@ -1,0 +1,223 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// ErrInUse reports an address another process listens on.
+var ErrInUse = errors.New("address already in use")
+
+// ListenConfig says where to listen. At least one of Address and Socket is set.
+type ListenConfig struct {
+	Address string // TCP host:port; empty: no TCP
+	Socket  string // path of a unix socket; empty: none
+	// MaxConnections bounds open connections; one more is answered with error 1040 and closed. 0: no bound.
+	MaxConnections int
+}
+
+// Listener accepts connections of a TCP address and a unix socket alike and counts them. Accept fails only after Close:
+// the connection loop above would end at any other error.
+type Listener struct {
+	tcp   net.Listener // nil if none
+	unix  net.Listener // nil if none
+	max   int64
+	open  atomic.Int64
+	queue chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+	wg    sync.WaitGroup
+}
+
+// Listen opens the sockets. A socket file that nobody answers on, left by a dead process, is replaced; any other file at
+// that path is an error. Errors match ErrInUse where another process listens.
+func Listen(c ListenConfig) (*Listener, error) {
+	l := &Listener{max: int64(c.MaxConnections), queue: make(chan net.Conn), done: make(chan struct{})}
+	if c.Address == "" && c.Socket == "" {
+		return nil, errors.New("no address to listen on")
+	}
+	var err error
+	if c.Address != "" {
+		if l.tcp, err = net.Listen("tcp", c.Address); err != nil {
+			return nil, listenError(c.Address, err)
+		}
+	}
+	if c.Socket != "" {
+		if l.unix, err = listenUnix(c.Socket); err != nil {
+			if l.tcp != nil {
+				l.tcp.Close()
+			}
+			return nil, err
+		}
+	}
+	for _, inner := range []net.Listener{l.tcp, l.unix} {
+		if inner == nil {
+			continue
+		}
+		l.wg.Add(1)
+		go l.accept(inner)
+	}
+	return l, nil
+}
+
+func listenUnix(path string) (net.Listener, error) {
+	ln, err := net.Listen("unix", path)
+	if err == nil || !errors.Is(err, syscall.EADDRINUSE) {
+		return ln, wrapListen(path, err)
+	}
+	info, serr := os.Lstat(path)
+	if serr != nil {
+		return nil, listenError(path, err)
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return nil, fmt.Errorf("listen on %s: the file exists and is not a socket", path)
+	}
+	if conn, derr := net.DialTimeout("unix", path, time.Second); derr == nil {
+		conn.Close()
+		return nil, listenError(path, err)
+	} else if !errors.Is(derr, syscall.ECONNREFUSED) {
+		return nil, listenError(path, err) // busy or not ours to judge
+	}
+	if err := os.Remove(path); err != nil {
+		return nil, fmt.Errorf("remove stale socket: %w", err)
+	}
+	ln, err = net.Listen("unix", path)
+	return ln, wrapListen(path, err)
+}
+
+func wrapListen(where string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return listenError(where, err)
+}
+
+func listenError(where string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("listen on %s: %w", where, ErrInUse)
+	}
+	return fmt.Errorf("listen on %s: %w", where, err)
+}
+
+// accept moves connections of one socket into the queue until Close.
+func (l *Listener) accept(inner net.Listener) {
+	defer l.wg.Done()
+	const pause = 20 * time.Millisecond // for errors such as too many open files
+	for {
+		conn, err := inner.Accept()
+		if err != nil {
+			select {
+			case <-l.done:
+				return
+			case <-time.After(pause):
+				continue
+			}
+		}
+		if n := l.open.Add(1); l.max > 0 && n > l.max {
+			l.open.Add(-1)
+			l.wg.Add(1)
+			go l.refuse(conn)
+			continue
+		}
+		select {
+		case l.queue <- l.count(conn):
+		case <-l.done:
+			l.open.Add(-1)
+			conn.Close()
+			return
+		}
+	}
+}
+
+// refuse sends "Too many connections" in place of the handshake, and closes.
+func (l *Listener) refuse(conn net.Conn) {
+	defer l.wg.Done()
+	defer conn.Close()
+	const text = "Too many connections"
+	const code = 1040
+	packet := append([]byte{byte(3 + len(text)), 0, 0, 0, 0xff, code & 0xff, code >> 8}, text...)
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+	if _, err := conn.Write(packet); err != nil {
+		return
+	}
+	// Why read: closing with unread bytes of the client would reset the connection before it saw the packet.
+	if hc, ok := conn.(interface{ CloseWrite() error }); ok {
+		_ = hc.CloseWrite()
+		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+		var scratch [512]byte
+		for {
+			if _, err := conn.Read(scratch[:]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Accept implements net.Listener.
+func (l *Listener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.queue:
+		return conn, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener: no more connections; open ones live on. The socket file is removed.
+func (l *Listener) Close() error {
+	var err error
+	l.once.Do(func() {
+		close(l.done)
+		for _, inner := range []net.Listener{l.tcp, l.unix} {
+			if inner != nil {
+				err = errors.Join(err, inner.Close())
+			}
+		}
+		l.wg.Wait()
+	})
+	return err
+}
+
+// Addr implements net.Listener: the TCP address if there is one, otherwise the socket.
+func (l *Listener) Addr() net.Addr {
+	if l.tcp != nil {
+		return l.tcp.Addr()
+	}
+	return l.unix.Addr()
+}
+
+// Open returns the number of open connections.
+func (l *Listener) Open() int { return int(l.open.Load()) }
+
+// counted is a connection that leaves the count when closed.
+type counted struct {
+	net.Conn
+	once sync.Once
+	gone func()
+}
+
+func (l *Listener) count(conn net.Conn) net.Conn {
+	return &counted{Conn: conn, gone: func() { l.open.Add(-1) }}
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	c.once.Do(c.gone)
+	return c.Conn.Close()
+}
+
+// SyscallConn implements syscall.Conn, so that a running statement can look at the socket.
+func (c *counted) SyscallConn() (syscall.RawConn, error) {
+	sc, ok := c.Conn.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return sc.SyscallConn()
+}

@@ -1,0 +1,76 @@
+//go:build unix
+
+package wire
+
+import (
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// watchPeriod is how often a running statement's socket is looked at. Short statements end before the first look.
+const watchPeriod = 500 * time.Millisecond
+
+// watchClient calls gone when the client closes its end of conn while a statement runs. It only peeks at the socket, so
+// bytes the client sends meanwhile (a cursor fetch, LOAD DATA LOCAL) stay where they are. The returned function ends the
+// watch; gone may still be called once more after it, which must be harmless.
+func watchClient(conn net.Conn, gone func()) (stop func()) {
+	raw := rawConn(conn)
+	if raw == nil {
+		return func() {}
+	}
+	var mu sync.Mutex
+	var stopped bool
+	var timer *time.Timer
+	look := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if stopped {
+			return
+		}
+		if peerClosed(raw) {
+			gone()
+			return
+		}
+		timer.Reset(watchPeriod)
+	}
+	mu.Lock()
+	timer = time.AfterFunc(watchPeriod, look)
+	mu.Unlock()
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		timer.Stop()
+	}
+}
+
+func rawConn(conn net.Conn) syscall.RawConn {
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// peerClosed peeks one byte without waiting: an orderly end or an error other than "nothing there" means closed.
+func peerClosed(raw syscall.RawConn) bool {
+	closed := false
+	err := raw.Control(func(fd uintptr) {
+		var b [1]byte
+		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		switch err {
+		case nil:
+			closed = n == 0
+		case syscall.EAGAIN, syscall.EINTR:
+		default:
+			closed = true
+		}
+	})
+	return closed || err != nil
+}
