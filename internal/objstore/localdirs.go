@@ -1,0 +1,119 @@
+package objstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"lancesql/internal/errs"
+)
+
+// MakeDir implements Store. It returns errs.ErrInvalid if an object is in the way.
+func (l *Local) MakeDir(ctx context.Context, dir string) error {
+	if err := errors.Join(begin(ctx, dir), l.writable()); err != nil {
+		return fmt.Errorf("make directory %q: %w", dir, err)
+	}
+	if err := l.inDir(dir, func() error { return nil }); err != nil {
+		return fmt.Errorf("make directory %q: %w", dir, err)
+	}
+	return nil
+}
+
+// RemoveAll implements Store. The removal is durable when it returns nil: what a caller removed before
+// forgetting about it must not come back.
+func (l *Local) RemoveAll(ctx context.Context, dir string) error {
+	if err := errors.Join(begin(ctx, dir), l.writable()); err != nil {
+		return fmt.Errorf("remove all of %q: %w", dir, err)
+	}
+	defer l.changeNames(dir)()
+	if err := l.fs.RemoveAll(l.path(dir)); err != nil && !l.missing(dir, err) {
+		return fmt.Errorf("remove all of %q: %w", dir, l.classify(dir, err))
+	}
+	// Why also if it was absent: an earlier process may have removed it without syncing.
+	for parent := parentOf(dir); ; parent = parentOf(parent) {
+		err := l.syncDir(parent) // Durable: the removal.
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, errs.ErrNotFound) || parent == "" {
+			return fmt.Errorf("remove all of %q: %w", dir, err)
+		}
+	}
+}
+
+// changeNames announces that names change their meaning, to the cache of files and the set of durable
+// directories. The caller calls the returned function after the change.
+func (l *Local) changeNames(names ...string) (end func()) {
+	endHandles := l.handles.forget(names...)
+	for _, name := range names {
+		l.dirs.drop(name)
+	}
+	return func() {
+		for _, name := range names {
+			l.dirs.drop(name)
+		}
+		endHandles()
+	}
+}
+
+// Rename implements Store.
+func (l *Local) Rename(ctx context.Context, from, to string) error {
+	if err := errors.Join(beginRename(ctx, from, to), l.writable()); err != nil {
+		return fmt.Errorf("rename %q to %q: %w", from, to, err)
+	}
+	if err := l.rename(from, to); err != nil {
+		return fmt.Errorf("rename %q to %q: %w", from, to, err)
+	}
+	return nil
+}
+
+func (l *Local) rename(from, to string) error {
+	info, err := l.fs.Stat(l.path(from))
+	if err != nil {
+		return l.classify(from, err)
+	}
+	defer l.changeNames(from, to)()
+	switch {
+	case info.IsDir():
+		err = l.inDir(parentOf(to), func() error { return l.moveDir(from, to) })
+	case info.Mode().IsRegular():
+		err = l.inDir(parentOf(to), func() error { return l.linkTo(l.path(from), to) })
+	default:
+		err = errs.ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	// Why in this order: at no time may a crash leave the directory or object without a name.
+	if err := l.syncDir(parentOf(to)); err != nil { // Durable: the new name.
+		return err
+	}
+	if !info.IsDir() {
+		if err := l.fs.Remove(l.path(from)); err != nil && !l.missing(from, err) {
+			return l.classify(from, err)
+		}
+	} else if parentOf(from) == parentOf(to) {
+		return nil
+	}
+	return l.syncDir(parentOf(from)) // Durable: the end of the old name.
+}
+
+// moveDir renames a directory to a free name.
+func (l *Local) moveDir(from, to string) error {
+	l.tree.Lock()
+	defer l.tree.Unlock()
+	switch _, err := l.fs.Stat(l.path(to)); {
+	case err == nil:
+		return errs.ErrExists
+	case !l.missing(to, err):
+		return err
+	}
+	// Why look again: pebble's memory filesystem loses the source if the target's parent is missing.
+	if _, err := l.fs.Stat(l.path(parentOf(to))); err != nil {
+		return l.classify(parentOf(to), err)
+	}
+	if err := l.fs.Rename(l.path(from), l.path(to)); err != nil {
+		return l.classify(from, err)
+	}
+	return nil
+}
