@@ -2,30 +2,244 @@ package lock
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"time"
 
 	"lancesql/internal/errs"
 )
 
-// Manager grants locks.
-type Manager struct{}
-
-// Owner is one transaction's set of locks.
-type Owner struct{ id uint64 }
-
-// New returns an empty manager.
-func New() *Manager { return &Manager{} }
-
-// NewOwner returns an owner without locks.
-func NewOwner(id uint64) *Owner { return &Owner{id: id} }
-
-// Lock takes a lock.
-func (m *Manager) Lock(ctx context.Context, o *Owner, res Resource, mode Mode, wait time.Duration) error {
-	return errs.ErrUnsupported
+// Manager grants locks to owners. All methods are safe for concurrent use.
+//
+// One mutex guards everything: each step is a map operation and a few pointer writes, and the deadlock search
+// needs the whole graph to stand still. It is a leaf of the lock order: no other lock is taken and nothing is
+// called while it is held.
+//
+// Why not shards: the waits-for graph would have to be searched across them, and a commit takes far longer than
+// the locks of its rows.
+type Manager struct {
+	mu      sync.Mutex
+	table   map[Resource]*entry
+	peak    int      // largest size of table since it was made
+	search  uint64   // number of the latest deadlock search
+	visit   []*Owner // work list of the deadlock search, kept to be reused
+	stats   Stats
+	waiting int
 }
 
-// ReleaseAll releases every lock of the owner.
-func (m *Manager) ReleaseAll(o *Owner) {}
+// Owner is one transaction's set of locks. Its methods of Manager are called by one goroutine at a time, except
+// that ReleaseAll may end a pending Lock. All fields but id are guarded by Manager.mu.
+type Owner struct {
+	id      uint64
+	held    []*entry // one element per held resource
+	waiting *request // the pending request, if any
+	doomed  bool     // chosen as a victim (I5)
 
-// Held returns the strongest mode the owner holds.
-func (m *Manager) Held(o *Owner, res Resource) Mode { return None }
+	found  uint64 // number of the deadlock search that reached this owner
+	parent *Owner // and from where
+}
+
+// Stats counts what a manager did since it was made, and what it holds now.
+type Stats struct {
+	Resources int    // locked or waited for now
+	Waiting   int    // requests pending now
+	Waits     uint64 // requests that had to wait
+	Timeouts  uint64 // requests that gave up, NOWAIT included
+	Deadlocks uint64 // victims
+}
+
+// String implements fmt.Stringer.
+func (s Stats) String() string {
+	return fmt.Sprintf("resources %d, waiting %d, waits %d, timeouts %d, deadlocks %d",
+		s.Resources, s.Waiting, s.Waits, s.Timeouts, s.Deadlocks)
+}
+
+// tableKeep is the number of resources up to which an empty table is kept rather than made anew.
+const tableKeep = 1 << 16
+
+// releaseBatch is the number of locks released in one critical section, so that the end of a large transaction
+// does not hold up everybody.
+const releaseBatch = 512
+
+// New returns an empty manager.
+func New() *Manager { return &Manager{table: make(map[Resource]*entry)} }
+
+// NewOwner returns an owner without locks. The greatest id is the youngest owner; ids should be unique.
+func NewOwner(id uint64) *Owner { return &Owner{id: id} }
+
+// ID returns the number given to NewOwner.
+func (o *Owner) ID() uint64 { return o.id }
+
+// Lock takes res in the given mode (S or X) and keeps it until ReleaseAll. A lock already held in this or a
+// stronger mode costs nothing; X on a held S is an upgrade. wait bounds how long the request may be pending:
+// 0 does not wait at all, a negative value waits until ctx ends.
+//
+// Errors: errs.ErrLockTimeout (nothing changed, the owner keeps its other locks); errs.ErrDeadlock (the owner is
+// the victim and must call ReleaseAll); ctx's error; errs.ErrInvalid for a bad mode or a second pending request;
+// errs.ErrClosed if ReleaseAll ended the wait.
+func (m *Manager) Lock(ctx context.Context, o *Owner, res Resource, mode Mode, wait time.Duration) error {
+	if mode != S && mode != X {
+		return fmt.Errorf("lock mode %d: %w", mode, errs.ErrInvalid)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r, err := m.request(o, res, mode, wait)
+	if r == nil {
+		return err
+	}
+	return m.await(ctx, r, wait)
+}
+
+// request grants the lock at once, refuses it, or queues and returns a pending request.
+func (m *Manager) request(o *Owner, res Resource, mode Mode, wait time.Duration) (*request, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o.doomed {
+		return nil, fmt.Errorf("row lock: %w", errs.ErrDeadlock)
+	}
+	if o.waiting != nil {
+		return nil, fmt.Errorf("row lock: owner %d is already waiting: %w", o.id, errs.ErrInvalid)
+	}
+	e := m.table[res]
+	if e == nil {
+		e = &entry{res: res}
+		m.table[res] = e
+		m.peak = max(m.peak, len(m.table))
+		e.grant(o, mode, false)
+		return nil, nil
+	}
+	held := e.heldBy(o)
+	if held >= mode {
+		return nil, nil
+	}
+	upgrade := held == S
+	if e.free(mode, upgrade) && (upgrade || e.first == nil) {
+		e.grant(o, mode, upgrade)
+		return nil, nil
+	}
+	if wait == 0 {
+		m.stats.Timeouts++
+		return nil, fmt.Errorf("row lock without waiting: %w", errs.ErrLockTimeout)
+	}
+	r := &request{owner: o, entry: e, mode: mode, upgrade: upgrade, done: make(chan error, 1)}
+	e.enqueue(r)
+	o.waiting = r
+	m.waiting++
+	m.stats.Waits++
+	m.breakCyclesLocked(r)
+	return r, nil
+}
+
+// await blocks until the request is decided, the wait is over or ctx ends.
+func (m *Manager) await(ctx context.Context, r *request, wait time.Duration) error {
+	bounded := ctx
+	if wait > 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-bounded.Done():
+	}
+	m.mu.Lock()
+	if r.owner.waiting != r {
+		// Why: a decision made before we got the mutex stands, else a granted lock would be held by an owner
+		// that was told it has none.
+		m.mu.Unlock()
+		return <-r.done
+	}
+	err := ctx.Err()
+	if err == nil {
+		err = fmt.Errorf("row lock after %s: %w", wait, errs.ErrLockTimeout)
+		m.stats.Timeouts++
+	}
+	m.decideLocked(r, err)
+	m.mu.Unlock()
+	return err
+}
+
+// ReleaseAll releases every lock of the owner, ends its pending request if there is one, and makes the owner
+// usable again after a deadlock.
+func (m *Manager) ReleaseAll(o *Owner) {
+	for m.releaseSome(o) {
+	}
+}
+
+func (m *Manager) releaseSome(o *Owner) (more bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o.waiting != nil {
+		m.decideLocked(o.waiting, fmt.Errorf("row lock: %w", errs.ErrClosed))
+	}
+	for n := 0; n < releaseBatch && len(o.held) > 0; n++ {
+		last := len(o.held) - 1
+		e := o.held[last]
+		o.held[last] = nil
+		o.held = o.held[:last]
+		e.remove(o)
+		m.promoteLocked(e)
+	}
+	if len(o.held) > 0 {
+		return true
+	}
+	o.held, o.doomed = nil, false
+	if len(m.table) == 0 && m.peak > tableKeep {
+		// Why: a Go map never gives memory back.
+		m.table, m.peak = make(map[Resource]*entry), 0
+	}
+	return false
+}
+
+// Held returns the mode in which o holds res, None if it does not.
+func (m *Manager) Held(o *Owner, res Resource) Mode {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.table[res]; e != nil {
+		return e.heldBy(o)
+	}
+	return None
+}
+
+// Count returns the number of locks the owner holds.
+func (m *Manager) Count(o *Owner) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(o.held)
+}
+
+// Stats returns the counters.
+func (m *Manager) Stats() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.stats
+	s.Resources, s.Waiting = len(m.table), m.waiting
+	return s
+}
+
+// decideLocked ends a pending request that is not granted, and grants whoever it stood in the way of.
+func (m *Manager) decideLocked(r *request, err error) {
+	r.entry.dequeue(r)
+	m.settleLocked(r, err)
+	m.promoteLocked(r.entry)
+}
+
+func (m *Manager) settleLocked(r *request, err error) {
+	r.owner.waiting = nil
+	m.waiting--
+	r.done <- err // never blocks: one decision, one slot
+}
+
+// promoteLocked grants the queue from its head as far as possible (I2) and forgets an entry nobody needs.
+func (m *Manager) promoteLocked(e *entry) {
+	for r := e.first; r != nil && e.free(r.mode, r.upgrade); r = e.first {
+		e.dequeue(r)
+		e.grant(r.owner, r.mode, r.upgrade)
+		m.settleLocked(r, nil)
+	}
+	if e.first == nil && e.exclusive == nil && len(e.shared) == 0 {
+		delete(m.table, e.res)
+	}
+}
