@@ -53,12 +53,12 @@ func TestKill(t *testing.T) {
 	r := newRand(n)
 	srv := server.Start(t, server.Options{Config: small()})
 	db := srv.Open("")
-	exec(t, db, "CREATE DATABASE crash")
+	do(t, db, "CREATE DATABASE crash")
 	db = srv.Open("crash")
-	exec(t, db, "CREATE TABLE owned (id INT NOT NULL PRIMARY KEY, state VARCHAR(400) NOT NULL)")
-	exec(t, db, "CREATE TABLE accounts (name VARCHAR(20) NOT NULL PRIMARY KEY, amount BIGINT NOT NULL)")
+	do(t, db, "CREATE TABLE owned (id INT NOT NULL PRIMARY KEY, state VARCHAR(400) NOT NULL)")
+	do(t, db, "CREATE TABLE accounts (name VARCHAR(20) NOT NULL PRIMARY KEY, amount BIGINT NOT NULL)")
 	for i := range killAccounts {
-		exec(t, db, "INSERT INTO accounts VALUES (?, 1000)", fmt.Sprint("account ", i))
+		do(t, db, "INSERT INTO accounts VALUES (?, 1000)", fmt.Sprint("account ", i))
 	}
 	writers := make([]*writerModel, killConnections)
 	for i := range writers {
@@ -80,7 +80,7 @@ func TestKill(t *testing.T) {
 		require.Greater(t, commits, before, "round %d: no commit was acknowledged", round)
 	}
 	db = srv.Open("crash")
-	exec(t, db, "FLUSH TABLES")
+	do(t, db, "FLUSH TABLES")
 	verifyKill(t, srv, writers, rounds)
 	t.Logf("%d rounds, %d acknowledged commits, %d Lance versions of the table", rounds, commits, countVersions(t, srv, "owned"))
 	if rounds >= 5 {

@@ -42,8 +42,8 @@ func small() map[string]string {
 	return map[string]string{"memtable_rows": "400", "memtable_bytes": "262144", "merge_after_generations": "2"}
 }
 
-// exec runs a statement that must succeed.
-func exec(t *testing.T, db execer, query string, args ...any) sql.Result {
+// do runs a statement that must succeed.
+func do(t *testing.T, db execer, query string, args ...any) sql.Result {
 	t.Helper()
 	res, err := db.ExecContext(context.Background(), query, args...)
 	require.NoError(t, err, "%.300s", query)

@@ -52,7 +52,7 @@ func (m *tableModel) create(t *testing.T, db execer) {
 		}
 		parts = append(parts, "PRIMARY KEY ("+strings.Join(names, ", ")+")")
 	}
-	exec(t, db, fmt.Sprintf("CREATE TABLE `%s` (%s)", m.name, strings.Join(parts, ", ")))
+	do(t, db, fmt.Sprintf("CREATE TABLE `%s` (%s)", m.name, strings.Join(parts, ", ")))
 }
 
 // keyOf is the model's key of a row.
@@ -137,7 +137,7 @@ func (m *tableModel) fill(t *testing.T, db execer, r *rand.Rand, n, perStatement
 			m.rows[m.keyOf(row)] = row
 			args = append(args, row...)
 		}
-		exec(t, db, fmt.Sprintf("INSERT INTO `%s` VALUES %s", m.name, m.marks(count)), args...)
+		do(t, db, fmt.Sprintf("INSERT INTO `%s` VALUES %s", m.name, m.marks(count)), args...)
 		n -= count
 	}
 }
@@ -167,10 +167,10 @@ func (m *tableModel) change(t *testing.T, db execer, r *rand.Rand) {
 			sets = append(sets, "`"+m.columns[c].name+"` = ?")
 			args = append(args, next[c])
 		}
-		exec(t, db, fmt.Sprintf("UPDATE `%s` SET %s WHERE %s", m.name, strings.Join(sets, ", "), where), append(args, whereArgs...)...)
+		do(t, db, fmt.Sprintf("UPDATE `%s` SET %s WHERE %s", m.name, strings.Join(sets, ", "), where), append(args, whereArgs...)...)
 		m.rows[key] = next
 	case 2: // delete
-		res := exec(t, db, fmt.Sprintf("DELETE FROM `%s` WHERE %s", m.name, where), whereArgs...)
+		res := do(t, db, fmt.Sprintf("DELETE FROM `%s` WHERE %s", m.name, where), whereArgs...)
 		n, err := res.RowsAffected()
 		require.NoError(t, err)
 		require.Equal(t, int64(1), n)
@@ -182,7 +182,7 @@ func (m *tableModel) change(t *testing.T, db execer, r *rand.Rand) {
 				next[c] = row[c]
 			}
 		}
-		exec(t, db, fmt.Sprintf("REPLACE INTO `%s` VALUES %s", m.name, m.marks(1)), next...)
+		do(t, db, fmt.Sprintf("REPLACE INTO `%s` VALUES %s", m.name, m.marks(1)), next...)
 		m.rows[m.keyOf(next)] = next
 	case 4: // insert or update one column
 		next := m.randomRow(r)
@@ -190,7 +190,7 @@ func (m *tableModel) change(t *testing.T, db execer, r *rand.Rand) {
 			next[c] = row[c]
 		}
 		c := len(m.columns) - 1
-		exec(t, db, fmt.Sprintf("INSERT INTO `%s` VALUES %s ON DUPLICATE KEY UPDATE `%s` = VALUES(`%s`)", m.name, m.marks(1), m.columns[c].name, m.columns[c].name), next...)
+		do(t, db, fmt.Sprintf("INSERT INTO `%s` VALUES %s ON DUPLICATE KEY UPDATE `%s` = VALUES(`%s`)", m.name, m.marks(1), m.columns[c].name, m.columns[c].name), next...)
 		changed := append([]any(nil), row...)
 		changed[c] = next[c]
 		m.rows[key] = changed
@@ -204,7 +204,7 @@ func (m *tableModel) change(t *testing.T, db execer, r *rand.Rand) {
 			sets = append(sets, "`"+m.columns[c].name+"` = ?")
 			args = append(args, fresh[c])
 		}
-		exec(t, db, fmt.Sprintf("UPDATE `%s` SET %s WHERE %s", m.name, strings.Join(sets, ", "), where), append(args, whereArgs...)...)
+		do(t, db, fmt.Sprintf("UPDATE `%s` SET %s WHERE %s", m.name, strings.Join(sets, ", "), where), append(args, whereArgs...)...)
 		delete(m.rows, key)
 		m.rows[m.keyOf(next)] = next
 	}

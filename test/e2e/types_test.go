@@ -74,7 +74,7 @@ func TestTypes(t *testing.T) {
 		rowsLarge, rowsSmall, changes = 1000, 100, 60
 	}
 	srv := server.Start(t, server.Options{Config: small()})
-	exec(t, srv.Open(""), "CREATE DATABASE "+typesDatabase)
+	do(t, srv.Open(""), "CREATE DATABASE "+typesDatabase)
 	inline, binary := typeConnections(srv)
 	tables := typeTables()
 	for i, m := range tables {
@@ -113,14 +113,14 @@ func TestTypes(t *testing.T) {
 	check("after kill -9")
 	churn()
 	for _, m := range tables[1:4] { // some one by one, then all
-		exec(t, inline, "FLUSH TABLES "+m.name)
+		do(t, inline, "FLUSH TABLES "+m.name)
 	}
-	exec(t, inline, "FLUSH TABLES")
+	do(t, inline, "FLUSH TABLES")
 	check("after FLUSH TABLES")
 	t.Run("oracle", func(t *testing.T) { readByOracle(t, srv, tables) })
 
 	churn() // now most changes meet rows of the base table
-	exec(t, inline, "FLUSH TABLES")
+	do(t, inline, "FLUSH TABLES")
 	srv.Restart()
 	inline, _ = typeConnections(srv)
 	check("after more changes and kill -9")
@@ -161,7 +161,7 @@ func readByOracle(t *testing.T, srv *server.Server, tables []*tableModel) {
 func TestTablesWithoutKey(t *testing.T) {
 	r := newRand(seed(t))
 	srv := server.Start(t, server.Options{Config: small()})
-	exec(t, srv.Open(""), "CREATE DATABASE "+typesDatabase)
+	do(t, srv.Open(""), "CREATE DATABASE "+typesDatabase)
 	db, _ := typeConnections(srv)
 	m := newTable("no_key", []column{{name: "n", kind: intKind("INT", 0, 50)}, {name: "s", kind: textKind("VARCHAR(20)", 20), nullable: true},
 		{name: "d", kind: datetimeKind("DATETIME", 3, 0, 1<<31), nullable: true}})
@@ -169,14 +169,14 @@ func TestTablesWithoutKey(t *testing.T) {
 	m.fill(t, db, r, 1500, 100)
 	row := m.randomRow(r)
 	for range 3 { // equal rows stay several
-		exec(t, db, "INSERT INTO no_key VALUES (?, ?, ?)", row...)
+		do(t, db, "INSERT INTO no_key VALUES (?, ?, ?)", row...)
 		m.rows[m.keyOf(row)] = row
 	}
 	m.verify(t, db, "after the inserts")
 
 	for n := int64(0); n < 50; n += 7 {
-		exec(t, db, "DELETE FROM no_key WHERE n = ?", n)
-		exec(t, db, "UPDATE no_key SET s = ? WHERE n = ?", fmt.Sprint("set ", n), n+1)
+		do(t, db, "DELETE FROM no_key WHERE n = ?", n)
+		do(t, db, "UPDATE no_key SET s = ? WHERE n = ?", fmt.Sprint("set ", n), n+1)
 		for k, row := range m.rows {
 			switch row[0] {
 			case n:
@@ -191,7 +191,7 @@ func TestTablesWithoutKey(t *testing.T) {
 	db, _ = typeConnections(srv)
 	m.verify(t, db, "after kill -9")
 	m.fill(t, db, r, 20, 5)
-	exec(t, db, "FLUSH TABLES no_key")
+	do(t, db, "FLUSH TABLES no_key")
 	m.verify(t, db, "after FLUSH TABLES")
 	t.Run("oracle", func(t *testing.T) { readByOracle(t, srv, []*tableModel{m}) })
 }
@@ -199,13 +199,13 @@ func TestTablesWithoutKey(t *testing.T) {
 // TestAutoIncrement: numbers go up across transactions, explicit values, flushes and kill -9, and none is given twice.
 func TestAutoIncrement(t *testing.T) {
 	srv := server.Start(t, server.Options{Config: small()})
-	exec(t, srv.Open(""), "CREATE DATABASE "+typesDatabase)
+	do(t, srv.Open(""), "CREATE DATABASE "+typesDatabase)
 	db, _ := typeConnections(srv)
-	exec(t, db, "CREATE TABLE auto (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))")
+	do(t, db, "CREATE TABLE auto (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))")
 	last := int64(0)
 	insert := func(value string) {
 		t.Helper()
-		id, err := exec(t, db, "INSERT INTO auto (v) VALUES (?)", value).LastInsertId()
+		id, err := do(t, db, "INSERT INTO auto (v) VALUES (?)", value).LastInsertId()
 		require.NoError(t, err)
 		require.Greater(t, id, last)
 		last = id
@@ -214,24 +214,24 @@ func TestAutoIncrement(t *testing.T) {
 		insert(fmt.Sprint("row ", i))
 	}
 	require.Equal(t, int64(20), last)
-	exec(t, db, "INSERT INTO auto VALUES (100, 'given')")
+	do(t, db, "INSERT INTO auto VALUES (100, 'given')")
 	insert("after a given one")
 	require.Equal(t, int64(101), last)
-	first, err := exec(t, db, "INSERT INTO auto (v) VALUES ('a'), ('b'), ('c')").LastInsertId()
+	first, err := do(t, db, "INSERT INTO auto (v) VALUES ('a'), ('b'), ('c')").LastInsertId()
 	require.NoError(t, err)
 	require.Equal(t, int64(102), first)
 	last = 104
 
 	tx, err := db.BeginTx(context.Background(), nil)
 	require.NoError(t, err)
-	exec(t, tx, "INSERT INTO auto (v) VALUES ('undone')")
+	do(t, tx, "INSERT INTO auto (v) VALUES ('undone')")
 	require.NoError(t, tx.Rollback())
 	insert("after a rollback")
 
 	srv.Restart()
 	db, _ = typeConnections(srv)
 	insert("after kill -9")
-	exec(t, db, "FLUSH TABLES")
+	do(t, db, "FLUSH TABLES")
 	srv.Restart()
 	db, _ = typeConnections(srv)
 	insert("after a flush and kill -9")
@@ -242,9 +242,9 @@ func TestAutoIncrement(t *testing.T) {
 // TestMetadata: what SHOW and DESCRIBE tell survives a restart.
 func TestMetadata(t *testing.T) {
 	srv := server.Start(t, server.Options{})
-	exec(t, srv.Open(""), "CREATE DATABASE "+typesDatabase)
+	do(t, srv.Open(""), "CREATE DATABASE "+typesDatabase)
 	db, _ := typeConnections(srv)
-	exec(t, db, `CREATE TABLE shape (a INT UNSIGNED NOT NULL, b VARCHAR(30) DEFAULT 'none' COMMENT 'said', c DECIMAL(10,2) NOT NULL,
+	do(t, db, `CREATE TABLE shape (a INT UNSIGNED NOT NULL, b VARCHAR(30) DEFAULT 'none' COMMENT 'said', c DECIMAL(10,2) NOT NULL,
 		d DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3), PRIMARY KEY (a, c)) COMMENT = 'a table'`)
 	texts := func() []string {
 		var out []string
@@ -273,11 +273,11 @@ func TestMetadata(t *testing.T) {
 	srv.Restart()
 	db, _ = typeConnections(srv)
 	require.Equal(t, before, texts())
-	exec(t, db, "INSERT INTO shape (a, c) VALUES (1, 1)")
+	do(t, db, "INSERT INTO shape (a, c) VALUES (1, 1)")
 	require.Equal(t, "none", one(t, db, "SELECT b FROM shape"))
-	exec(t, db, "DROP TABLE shape")
+	do(t, db, "DROP TABLE shape")
 	require.Empty(t, query(t, db, "SHOW TABLES"))
-	exec(t, db, "DROP DATABASE e2e")
+	do(t, db, "DROP DATABASE e2e")
 	srv.Restart()
 	require.Empty(t, query(t, srv.Open(""), "SHOW DATABASES LIKE 'e2e'"))
 }
