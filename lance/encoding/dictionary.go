@@ -1,0 +1,201 @@
+package encoding
+
+import (
+	"lancesql/lance/pb"
+)
+
+// dictionaryPlan is the dictionary of a mini-block page: where its items come from and, once decoded, the items.
+// Spec: file format, "Dictionary".
+type dictionaryPlan struct {
+	typ     Type
+	ce      *pb.CompressiveEncoding
+	n       uint64
+	strings *strings // variable columns
+	fixed   []byte   // fixed-width columns: n items of RowBits
+}
+
+// chunkIdx is the scratch of one chunk's dictionary indices.
+type chunkIdx struct {
+	have bool
+	vec  *Vector
+	idx  []uint32
+}
+
+// compileDictionary returns the plan and the type of the indices in the chunks.
+func compileDictionary(l *pb.MiniBlockLayout, t Type) (*dictionaryPlan, Type, error) {
+	if len(t.Dims) > 0 || t.Kind == KindFixed && t.Bits%8 != 0 || t.Kind == KindNull {
+		return nil, Type{}, unsupported("dictionary of this type")
+	}
+	width, err := valueWidth(l.GetValueCompression())
+	if err != nil {
+		return nil, Type{}, err
+	}
+	if width != 8 && width != 16 && width != 32 && width != 64 {
+		return nil, Type{}, corrupt("dictionary indices of %d bits", width)
+	}
+	d := &dictionaryPlan{typ: t, ce: l.GetDictionary(), n: l.GetNumDictionaryItems()}
+	return d, Type{Kind: KindFixed, Bits: int(width)}, nil
+}
+
+// valueWidth finds the width of the plain integers below an encoding.
+func valueWidth(ce *pb.CompressiveEncoding) (uint64, error) {
+	for range 4 {
+		switch c := ce.GetCompression().(type) {
+		case *pb.CompressiveEncoding_Flat:
+			return c.Flat.GetBitsPerValue(), nil
+		case *pb.CompressiveEncoding_InlineBitpacking:
+			return c.InlineBitpacking.GetUncompressedBitsPerValue(), nil
+		case *pb.CompressiveEncoding_General:
+			ce = c.General.GetValues()
+		case *pb.CompressiveEncoding_Rle:
+			ce = c.Rle.GetValues()
+		default:
+			return 0, unsupported("dictionary indices as %s", nameOf(ce))
+		}
+	}
+	return 0, unsupported("dictionary indices nested too deep")
+}
+
+// SetDictionary decodes the dictionary buffer of the page. Call it once, before AppendRows. It returns the bytes the
+// dictionary keeps in memory. buf may be kept.
+func (m *MiniBlock) SetDictionary(buf []byte) (int, error) {
+	d := m.dict
+	if d == nil {
+		return 0, corrupt("dictionary for a page without one")
+	}
+	var dec Decompressor
+	defer dec.Close()
+	if d.typ.Variable() {
+		s, err := decodeStringBlock(d.ce, d.typ.OffsetBits(), buf, d.n, &dec)
+		if err != nil {
+			return 0, err
+		}
+		d.strings = s
+		return len(s.data) + 8*len(s.offs), nil
+	}
+	block, err := compileFixedBlock(d.ce, d.typ.RowBits())
+	if err != nil {
+		return 0, err
+	}
+	if d.n > maxExpanded || d.n > 1<<20+uint64(len(buf))*maxExpansion {
+		return 0, corrupt("dictionary of %d items in %d bytes", d.n, len(buf))
+	}
+	d.fixed, err = block.decode(buf, int(d.n), nil, &dec)
+	return len(d.fixed), err
+}
+
+// append appends rows [from, to) of the chunk: each index is replaced by its item. Null rows carry
+// some valid index.
+func (d *dictionaryPlan) append(dst *Vector, codec *miniCodec, c *ChunkState, from, to int) error {
+	idx, err := d.indices(codec, c)
+	if err != nil {
+		return err
+	}
+	idx = idx[from:to]
+	if d.typ.Variable() {
+		return d.appendStrings(dst, idx)
+	}
+	n := uint32(d.n)
+	for _, x := range idx {
+		if x >= n {
+			return corrupt("dictionary index %d of %d", x, n)
+		}
+	}
+	out := dst.growFixed(len(idx))
+	switch d.typ.RowBits() {
+	case 8:
+		gather(out, d.fixed, idx)
+	case 16:
+		gather(wordsOf[uint16](out), wordsOf[uint16](d.fixed), idx)
+	case 32:
+		gather(wordsOf[uint32](out), wordsOf[uint32](d.fixed), idx)
+	case 64:
+		gather(wordsOf[uint64](out), wordsOf[uint64](d.fixed), idx)
+	default:
+		w := d.typ.RowBits() / 8
+		for i, x := range idx {
+			copy(out[i*w:(i+1)*w], d.fixed[int(x)*w:])
+		}
+	}
+	return nil
+}
+
+func gather[T word](dst, items []T, idx []uint32) {
+	dst = dst[:len(idx)]
+	for i, x := range idx {
+		dst[i] = items[x]
+	}
+}
+
+func (d *dictionaryPlan) appendStrings(dst *Vector, idx []uint32) error {
+	n := uint32(d.n)
+	total := uint64(0)
+	for _, x := range idx {
+		if x >= n {
+			return corrupt("dictionary index %d of %d", x, n)
+		}
+		total += d.strings.offs[x+1] - d.strings.offs[x]
+	}
+	if total > maxExpanded {
+		return dst.room(maxExpanded)
+	}
+	if err := dst.room(int(total)); err != nil {
+		return err
+	}
+	at := dst.data.len()
+	data := dst.data.grow(dst.mem, int(total))
+	pos := 0
+	if dst.typ.Kind == KindVar32 {
+		offs := dst.growOffsets32(len(idx))
+		for i, x := range idx {
+			pos += copy(data[pos:], d.strings.at(int(x)))
+			offs[i] = uint32(at + pos)
+		}
+		return nil
+	}
+	offs := dst.growOffsets64(len(idx))
+	for i, x := range idx {
+		pos += copy(data[pos:], d.strings.at(int(x)))
+		offs[i] = uint64(at + pos)
+	}
+	return nil
+}
+
+// indices decodes the indices of the whole chunk, once.
+func (d *dictionaryPlan) indices(codec *miniCodec, c *ChunkState) ([]uint32, error) {
+	if c.indices.have {
+		return c.indices.idx, nil
+	}
+	rows := c.vals.rows
+	if c.indices.vec == nil || c.indices.vec.typ.Bits != codec.bits {
+		c.indices.vec = NewVector(Type{Kind: KindFixed, Bits: codec.bits}, nil)
+	}
+	vec := c.indices.vec
+	vec.Reset()
+	if err := codec.appendValues(vec, &c.vals, 0, rows, &c.d); err != nil {
+		return nil, err
+	}
+	raw := vec.data.bytes()
+	idx := resize(c.indices.idx, rows)
+	switch codec.bits {
+	case 8:
+		widen(idx, raw)
+	case 16:
+		widen(idx, wordsOf[uint16](raw))
+	case 32:
+		widen(idx, wordsOf[uint32](raw))
+	case 64:
+		for i, x := range wordsOf[uint64](raw) {
+			idx[i] = uint32(min(x, 1<<32-1))
+		}
+	}
+	c.indices.idx, c.indices.have = idx, true
+	return idx, nil
+}
+
+func widen[T word](dst []uint32, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = uint32(x)
+	}
+}

@@ -1,0 +1,150 @@
+package encoding
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+
+	"lancesql/internal/errs"
+	"lancesql/lance/pb"
+)
+
+// Spec: file format, "General".
+//
+//	LZ4   u32 uncompressed_size | one raw LZ4 block
+//	zstd  u64 uncompressed_size | one zstd frame      (readers also accept the bare frame)
+
+const (
+	// freeExpansion is what any compressed buffer may expand to, maxExpansion the factor beyond it. They stop
+	// compression bombs; no honest encoder is near them.
+	freeExpansion = 64 << 20
+	maxExpansion  = 1024
+	// maxExpanded is the absolute bound of one uncompressed buffer.
+	maxExpanded = 1<<31 - 1
+)
+
+var zstdMagic = [4]byte{0x28, 0xb5, 0x2f, 0xfd}
+
+// Decompressor expands General buffers. It keeps decoder state for reuse and is not safe for concurrent use.
+type Decompressor struct {
+	zstd *zstd.Decoder
+}
+
+// Close frees the decoder state; the Decompressor may be used again.
+func (d *Decompressor) Close() {
+	if d.zstd != nil {
+		d.zstd.Close()
+		d.zstd = nil
+	}
+}
+
+// expand appends the uncompressed form of src to dst. want is the exact expected size, -1 if unknown.
+func (d *Decompressor) expand(dst []byte, scheme pb.CompressionScheme, src []byte, want int) ([]byte, error) {
+	switch scheme {
+	case pb.CompressionScheme_COMPRESSION_LZ4:
+		return expandLZ4(dst, src, want)
+	case pb.CompressionScheme_COMPRESSION_ZSTD:
+		return d.expandZstd(dst, src, want)
+	}
+	return nil, unsupported("compression scheme %d", scheme)
+}
+
+// checkExpansion refuses claimed sizes that are wrong or hostile.
+func checkExpansion(claimed uint64, compressed, want int) error {
+	if want >= 0 && claimed != uint64(want) {
+		return corrupt("compressed buffer claims %d bytes, %d expected", claimed, want)
+	}
+	if claimed > maxExpanded || claimed > freeExpansion && claimed/maxExpansion > uint64(compressed) {
+		return fmt.Errorf("compressed buffer of %d bytes claims %d: %w", compressed, claimed, errs.ErrLimit)
+	}
+	return nil
+}
+
+func expandLZ4(dst, src []byte, want int) ([]byte, error) {
+	if len(src) < 4 {
+		return nil, corrupt("lz4 buffer of %d bytes has no size", len(src))
+	}
+	claimed := uint64(u32(src))
+	if err := checkExpansion(claimed, len(src), want); err != nil {
+		return nil, err
+	}
+	if claimed == 0 {
+		return dst, nil
+	}
+	at := len(dst)
+	dst = append(dst, make([]byte, claimed)...)
+	n, err := lz4.UncompressBlock(src[4:], dst[at:])
+	if err != nil {
+		return nil, corrupt("lz4 block: %v", err)
+	}
+	if uint64(n) != claimed {
+		return nil, corrupt("lz4 block of %d bytes, %d claimed", n, claimed)
+	}
+	return dst, nil
+}
+
+func (d *Decompressor) expandZstd(dst, src []byte, want int) ([]byte, error) {
+	bare := len(src) < 8 || [4]byte(src[:4]) == zstdMagic && src[4]&0x10 == 0
+	if bare && len(src) == 0 {
+		return dst, nil
+	}
+	claimed := uint64(0)
+	if !bare {
+		claimed, src = u64(src), src[8:]
+		if claimed == 0 && len(src) == 0 {
+			return dst, nil
+		}
+	}
+	var header zstd.Header
+	if err := header.Decode(src); err != nil {
+		return nil, corrupt("zstd header: %v", err)
+	}
+	switch {
+	case !bare:
+	case header.HasFCS:
+		claimed = header.FrameContentSize
+	case want >= 0:
+		claimed = uint64(want)
+	default:
+		return nil, unsupported("zstd frame of unknown size")
+	}
+	if err := checkExpansion(claimed, len(src), want); err != nil {
+		return nil, err
+	}
+	if d.zstd == nil {
+		// The capacity limit makes the claimed size the bound of what a frame may expand to.
+		dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true))
+		if err != nil {
+			return nil, fmt.Errorf("zstd decoder: %w", err)
+		}
+		d.zstd = dec
+	}
+	at := len(dst)
+	dst = slices.Grow(dst, int(claimed))
+	out, err := d.zstd.DecodeAll(src, dst[:at:at+int(claimed)])
+	if err != nil {
+		return nil, corrupt("zstd frame: %v", err)
+	}
+	if n := uint64(len(out) - at); n != claimed {
+		return nil, corrupt("zstd frame of %d bytes, %d claimed", n, claimed)
+	}
+	return out, nil
+}
+
+// compressLZ4 appends the LZ4 form of src to dst, ok = false if it does not shrink.
+func compressLZ4(dst, src []byte) (out []byte, ok bool) {
+	if len(src) > maxExpanded {
+		return dst, false
+	}
+	at := len(dst)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(src)))
+	dst = append(dst, make([]byte, lz4.CompressBlockBound(len(src)))...)
+	n, err := lz4.CompressBlock(src, dst[at+4:], nil)
+	if err != nil || n == 0 || n+4 >= len(src) {
+		return dst[:at], false
+	}
+	return dst[:at+4+n], true
+}
