@@ -1,0 +1,178 @@
+package table
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"lancesql/internal/errs"
+)
+
+// A deletion file is one of
+//
+//	.arrow  Arrow IPC file: one record batch of one column "row_id", UInt32, not nullable, values in any order
+//	.bin    portable 32-bit Roaring bitmap (roaring.go)
+//
+// and holds every deleted offset of its fragment. Spec: table layout, "Deletion files".
+const deletionColumn = "row_id"
+
+// deletedSet is a decoded deletion file.
+type deletedSet struct{ bitmap *roaring.Bitmap }
+
+// WriteDeletions writes the COMPLETE set of deleted offsets of fragment fragID, which replaces the set the fragment
+// had. It returns the file to put into the fragment (Fragment.WithDeletion). all is borrowed and must name at least
+// one row and only rows of the fragment (errs.ErrInvalid). The file is durable on return but belongs to no version.
+func (d *Dataset) WriteDeletions(ctx context.Context, fragID uint64, all *roaring.Bitmap) (*DeletionFile, error) {
+	f := d.state.fragment(fragID)
+	if f == nil {
+		return nil, fmt.Errorf("deletions of fragment %d: no such fragment in version %d: %w", fragID, d.Version(), errs.ErrInvalid)
+	}
+	if f.Deletion != nil {
+		before, err := d.Deletions(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		if before.AndCardinality(all) != before.GetCardinality() { // I4
+			return nil, fmt.Errorf("deletions of fragment %d: rows deleted before are missing: %w", fragID, errs.ErrInvalid)
+		}
+	}
+	df, err := d.env.writeDeletions(ctx, d.root, fragID, f.PhysicalRows, d.Version(), all, deletionKindFor(all))
+	if err != nil {
+		return nil, fmt.Errorf("deletions of fragment %d: %w", fragID, err)
+	}
+	return df, nil
+}
+
+func deletionKindFor(all *roaring.Bitmap) DeletionKind {
+	if all.GetCardinality() <= arrowDeletionsMax {
+		return DeletionArrow
+	}
+	return DeletionBitmap
+}
+
+func (e *env) writeDeletions(ctx context.Context, root string, fragID, rows, readVersion uint64, all *roaring.Bitmap, kind DeletionKind) (*DeletionFile, error) {
+	if all.IsEmpty() || uint64(all.Maximum()) >= rows {
+		return nil, fmt.Errorf("%d offsets up to %d for %d rows: %w", all.GetCardinality(), maximum(all), rows, errs.ErrInvalid)
+	}
+	id := e.newUUID()
+	df := &DeletionFile{Kind: kind, ReadVersion: readVersion, ID: binary.LittleEndian.Uint64(id[8:]) ^ binary.LittleEndian.Uint64(id[:8]), Rows: all.GetCardinality()}
+	encode := encodeDeletionArrow
+	if kind == DeletionBitmap {
+		encode = encodeRoaring
+	}
+	b, err := encode(all)
+	if err != nil {
+		return nil, err
+	}
+	object := join(root, deletionsDir, deletionName(fragID, df))
+	if err := e.st.PutIfAbsent(ctx, object, b); err != nil { // Durable: before any manifest names it
+		return nil, err
+	}
+	e.deleted.put(object, &deletedSet{all.Clone()})
+	return df, nil
+}
+
+func maximum(b *roaring.Bitmap) uint32 {
+	if b.IsEmpty() {
+		return 0
+	}
+	return b.Maximum()
+}
+
+// Deletions returns the deleted offsets of a fragment of this table, nil if none. The set is cached and shared: do
+// not change it. errs.ErrCorruption if the file disagrees with the fragment.
+func (d *Dataset) Deletions(ctx context.Context, f *Fragment) (*roaring.Bitmap, error) {
+	if f.Deletion == nil {
+		return nil, nil
+	}
+	if f.Deletion.BaseID != nil {
+		return nil, fmt.Errorf("deletions of fragment %d under another base path: %w", f.ID, errs.ErrUnsupported)
+	}
+	object := join(d.root, deletionsDir, deletionName(f.ID, f.Deletion))
+	set, err := d.env.deleted.get(object, func() (*deletedSet, error) {
+		b, err := d.env.st.ReadAll(ctx, object, deletionBytesMax)
+		if err != nil {
+			return nil, err
+		}
+		bitmap, err := decodeDeletions(object, f.Deletion.Kind, b)
+		return &deletedSet{bitmap}, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("deletions of fragment %d: %w", f.ID, err)
+	}
+	if n := set.bitmap.GetCardinality(); n != f.Deletion.Rows || uint64(maximum(set.bitmap)) >= f.PhysicalRows {
+		return nil, errs.Corrupt(object, -1, "%d offsets up to %d; the manifest says %d of %d rows", n, maximum(set.bitmap), f.Deletion.Rows, f.PhysicalRows)
+	}
+	return set.bitmap, nil
+}
+
+func decodeDeletions(object string, kind DeletionKind, b []byte) (*roaring.Bitmap, error) {
+	if kind == DeletionBitmap {
+		return decodeRoaring(object, b)
+	}
+	return decodeDeletionArrow(object, b)
+}
+
+func encodeDeletionArrow(all *roaring.Bitmap) ([]byte, error) {
+	schema := arrow.NewSchema([]arrow.Field{{Name: deletionColumn, Type: arrow.PrimitiveTypes.Uint32}}, nil)
+	build := array.NewUint32Builder(memory.DefaultAllocator)
+	defer build.Release()
+	build.AppendValues(all.ToArray(), nil)
+	column := build.NewArray()
+	defer column.Release()
+	rec := array.NewRecordBatch(schema, []arrow.Array{column}, int64(column.Len()))
+	defer rec.Release()
+	var out bytes.Buffer
+	w, err := ipc.NewFileWriter(&out, ipc.WithSchema(schema))
+	if err != nil {
+		return nil, fmt.Errorf("encode deletions: %w", err)
+	}
+	if err := w.Write(rec); err != nil {
+		return nil, fmt.Errorf("encode deletions: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("encode deletions: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// decodeDeletionArrow parses untrusted bytes.
+func decodeDeletionArrow(object string, b []byte) (_ *roaring.Bitmap, err error) {
+	// Why: the Arrow library answers some damaged files with a panic; input must never end the process.
+	defer func() {
+		if r := recover(); r != nil {
+			err = errs.Corrupt(object, -1, "Arrow file: %v", r)
+		}
+	}()
+	r, err := ipc.NewFileReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, errs.Corrupt(object, 0, "Arrow file: %v", err)
+	}
+	defer r.Close()
+	fields := r.Schema().Fields()
+	if len(fields) != 1 || fields[0].Name != deletionColumn || fields[0].Type.ID() != arrow.UINT32 {
+		return nil, errs.Corrupt(object, -1, "schema %v, want one UInt32 column %q", fields, deletionColumn)
+	}
+	out := roaring.New()
+	for i := range r.NumRecords() {
+		rec, err := r.RecordBatch(i)
+		if err != nil {
+			return nil, errs.Corrupt(object, -1, "record batch %d: %v", i, err)
+		}
+		column, ok := rec.Column(0).(*array.Uint32)
+		if !ok || column.NullN() > 0 {
+			rec.Release()
+			return nil, errs.Corrupt(object, -1, "record batch %d: not UInt32 values without nulls", i)
+		}
+		out.AddMany(column.Uint32Values())
+		rec.Release()
+	}
+	return out, nil
+}
