@@ -22,9 +22,16 @@ type built struct {
 
 var binary = &built{}
 
+// EnvBinary names a ready binary to test instead of one built here: an older release, or a script that starts another
+// MySQL server with the same arguments, to check the tests themselves.
+const EnvBinary = "LANCESQL_BINARY"
+
 // Binary builds cmd/lancesql, once per test binary, and returns its path.
 func Binary(t testing.TB) string {
 	t.Helper()
+	if p := os.Getenv(EnvBinary); p != "" {
+		return p
+	}
 	root := oracle.Root(t)
 	touch(t, root)
 	binary.once.Do(func() {
