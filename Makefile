@@ -64,10 +64,12 @@ lint: vet ## vet, the house rules (internal/lint) and, where installed, staticch
 	else echo "lint: staticcheck is not installed, skipped"; fi
 
 proto: ## regenerate lance/pb from lance/proto (needs protoc)
-	lance/proto/generate.sh
+	@mkdir -p .cache
+	$(GO) build -o .cache/protoc-gen-go google.golang.org/protobuf/cmd/protoc-gen-go
+	PROTOC_GEN_GO=$$PWD/.cache/protoc-gen-go lance/proto/generate.sh
 
 proto-check: ## fail if lance/pb is not what lance/proto generates (needs protoc)
 	scripts/proto-check.sh
 
 clean: ## remove what the targets above made, never a data directory
-	rm -rf bin .venv .oracle bench-out
+	rm -rf bin .venv .oracle .cache bench-out
