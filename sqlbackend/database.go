@@ -1,0 +1,138 @@
+package sqlbackend
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dolthub/go-mysql-server/sql"
+
+	"lancesql/engine"
+	"lancesql/internal/errs"
+)
+
+// Database is one database as a statement sees it: a name, resolved against the catalog image at each call.
+type Database struct {
+	provider *Provider
+	name     string
+}
+
+var (
+	_ sql.Database         = (*Database)(nil)
+	_ sql.TableCreator     = (*Database)(nil)
+	_ sql.TableDropper     = (*Database)(nil)
+	_ sql.TableRenamer     = (*Database)(nil)
+	_ sql.CollatedDatabase = (*Database)(nil)
+	_ sql.SchemaValidator  = (*Database)(nil)
+)
+
+// Name implements sql.Database.
+func (d *Database) Name() string { return d.name }
+
+func (d *Database) entry() (*engine.Database, error) {
+	e := d.provider.engine.Catalog().Database(d.name)
+	if e == nil {
+		return nil, sql.ErrDatabaseNotFound.New(d.name)
+	}
+	return e, nil
+}
+
+// GetTableInsensitive implements sql.Database.
+func (d *Database) GetTableInsensitive(ctx *sql.Context, name string) (sql.Table, bool, error) {
+	e, err := d.entry()
+	if err != nil {
+		return nil, false, err
+	}
+	t := e.Table(name)
+	if t == nil {
+		return nil, false, nil
+	}
+	info, err := d.provider.info(ctx, t)
+	if err != nil {
+		return nil, false, err
+	}
+	return newTable(d.provider, info), true, nil
+}
+
+// GetTableNames implements sql.Database; sorted by name.
+func (d *Database) GetTableNames(*sql.Context) ([]string, error) {
+	e, err := d.entry()
+	if err != nil {
+		return nil, err
+	}
+	tables := e.Tables()
+	names := make([]string, len(tables))
+	for i, t := range tables {
+		names[i] = t.Name
+	}
+	return names, nil
+}
+
+// GetCollation implements sql.CollatedDatabase.
+func (d *Database) GetCollation(*sql.Context) sql.CollationID {
+	e := d.provider.engine.Catalog().Database(d.name)
+	if e == nil {
+		return databaseCollation
+	}
+	c, err := sql.ParseCollation("", e.Options[collationOption], false)
+	if err != nil || c == sql.Collation_Unspecified {
+		return databaseCollation
+	}
+	return c
+}
+
+// SetCollation implements sql.CollatedDatabase.
+func (d *Database) SetCollation(ctx *sql.Context, c sql.CollationID) error {
+	e, err := d.entry()
+	if err != nil {
+		return err
+	}
+	options := make(map[string]string, len(e.Options)+1)
+	for k, v := range e.Options {
+		options[k] = v
+	}
+	if c == sql.Collation_Unspecified {
+		c = databaseCollation
+	}
+	options[collationOption] = c.Name()
+	return d.provider.engine.AlterDatabase(ctx, d.name, options)
+}
+
+// ValidateSchema implements sql.SchemaValidator: types that cannot be stored are refused before anything is made.
+func (d *Database) ValidateSchema(s sql.Schema) error {
+	for _, c := range s {
+		if _, err := newCodec(c.Type); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DropTable implements sql.TableDropper.
+func (d *Database) DropTable(ctx *sql.Context, name string) error {
+	if err := connOf(ctx).implicitCommit(ctx); err != nil {
+		return err
+	}
+	err := d.provider.engine.DropTable(ctx, d.name, name)
+	if errors.Is(err, errs.ErrNotFound) {
+		return sql.ErrTableNotFound.New(name)
+	}
+	d.provider.forgetDropped()
+	return err
+}
+
+// RenameTable implements sql.TableRenamer.
+func (d *Database) RenameTable(ctx *sql.Context, oldName, newName string) error {
+	if err := connOf(ctx).implicitCommit(ctx); err != nil {
+		return err
+	}
+	err := d.provider.engine.RenameTable(ctx, d.name, oldName, newName)
+	switch {
+	case errors.Is(err, errs.ErrExists):
+		return sql.ErrTableAlreadyExists.New(newName)
+	case errors.Is(err, errs.ErrNotFound):
+		return sql.ErrTableNotFound.New(oldName)
+	case err != nil:
+		return fmt.Errorf("rename table %s.%s: %w", d.name, oldName, err)
+	}
+	return nil
+}

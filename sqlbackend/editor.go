@@ -1,0 +1,235 @@
+package sqlbackend
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+
+	"lancesql/engine"
+)
+
+// editor writes rows of one table into the session's transaction. It serves INSERT, UPDATE, DELETE and REPLACE; the
+// write set is the transaction's, so any number of editors of a statement see each other's writes.
+//
+// Making one takes no locks: the frontend makes editors it never uses.
+type editor struct {
+	table *Table
+	txn   *engine.Txn
+	mark  engine.Mark // write history when the statement began
+	rows  int64       // rows written since, for messages
+}
+
+var (
+	_ sql.TableEditor       = (*editor)(nil)
+	_ sql.InsertableTable   = (*Table)(nil)
+	_ sql.UpdatableTable    = (*Table)(nil)
+	_ sql.DeletableTable    = (*Table)(nil)
+	_ sql.ReplaceableTable  = (*Table)(nil)
+	_ sql.TruncateableTable = (*Table)(nil)
+)
+
+// Inserter implements sql.InsertableTable.
+func (t *Table) Inserter(*sql.Context) sql.RowInserter { return &editor{table: t} }
+
+// Updater implements sql.UpdatableTable.
+func (t *Table) Updater(*sql.Context) sql.RowUpdater { return &editor{table: t} }
+
+// Deleter implements sql.DeletableTable.
+func (t *Table) Deleter(*sql.Context) sql.RowDeleter { return &editor{table: t} }
+
+// Replacer implements sql.ReplaceableTable.
+func (t *Table) Replacer(*sql.Context) sql.RowReplacer { return &editor{table: t} }
+
+// StatementBegin implements sql.EditOpenerCloser. With IGNORE it is called for each row.
+func (e *editor) StatementBegin(ctx *sql.Context) {
+	txn, err := connOf(ctx).activeTxn(ctx)
+	if err != nil {
+		return // the first write reports it
+	}
+	e.txn, e.mark = txn, txn.Mark()
+}
+
+// DiscardChanges implements sql.EditOpenerCloser: the statement's writes are undone, its locks stay.
+func (e *editor) DiscardChanges(*sql.Context, error) error {
+	if e.txn != nil && !e.txn.Done() {
+		e.txn.RollbackTo(e.mark)
+	}
+	return nil
+}
+
+// StatementComplete implements sql.EditOpenerCloser.
+func (e *editor) StatementComplete(*sql.Context) error { return nil }
+
+// Close implements sql.Closer. It writes nothing: it is called after errors as well.
+func (e *editor) Close(*sql.Context) error { return nil }
+
+// begin returns the transaction to write to. It checks for cancellation, since the frontend's REPLACE loop does not.
+func (e *editor) begin(ctx *sql.Context) (*engine.Txn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	txn, err := connOf(ctx).activeTxn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if e.txn != txn {
+		e.txn, e.mark = txn, txn.Mark()
+	}
+	return txn, nil
+}
+
+// Insert implements sql.RowInserter. A taken key is sql.ErrPrimaryKeyViolation with the complete stored row.
+func (e *editor) Insert(ctx *sql.Context, row sql.Row) error {
+	txn, err := e.begin(ctx)
+	if err != nil {
+		return err
+	}
+	e.rows++
+	t := e.table.info
+	phys, err := t.encodeRow(ctx, row, e.rows)
+	if err != nil {
+		return err
+	}
+	if t.rowID >= 0 {
+		id, err := txn.NextRowID(ctx, t.entry)
+		if err != nil {
+			return err
+		}
+		phys[t.rowID] = id
+	}
+	if err := t.key.fill(phys); err != nil {
+		return err
+	}
+	return e.failed(ctx, txn.Insert(ctx, t.entry, phys))
+}
+
+// Update implements sql.RowUpdater.
+func (e *editor) Update(ctx *sql.Context, old, new sql.Row) error {
+	txn, err := e.begin(ctx)
+	if err != nil {
+		return err
+	}
+	e.rows++
+	t := e.table.info
+	before, err := t.encodeRow(ctx, old, e.rows)
+	if err != nil {
+		return err
+	}
+	after, err := t.encodeRow(ctx, new, e.rows)
+	if err != nil {
+		return err
+	}
+	if t.rowID >= 0 {
+		after[t.rowID] = before[t.rowID]
+	}
+	if err := t.key.fill(before); err != nil {
+		return err
+	}
+	if err := t.key.fill(after); err != nil {
+		return err
+	}
+	return e.failed(ctx, txn.Update(ctx, t.entry, before, after))
+}
+
+// Delete implements sql.RowDeleter.
+func (e *editor) Delete(ctx *sql.Context, row sql.Row) error {
+	txn, err := e.begin(ctx)
+	if err != nil {
+		return err
+	}
+	e.rows++
+	t := e.table.info
+	phys, err := t.encodeRow(ctx, row, e.rows)
+	if err != nil {
+		return err
+	}
+	if err := t.key.fill(phys); err != nil {
+		return err
+	}
+	return e.failed(ctx, txn.Delete(ctx, t.entry, phys))
+}
+
+// failed translates what the frontend acts on; other errors go up as they are and get their MySQL number at the top.
+func (e *editor) failed(ctx *sql.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	var dup *engine.DuplicateKeyError
+	if errors.As(err, &dup) {
+		existing, derr := e.table.info.decodeRow(dup.Existing)
+		if derr != nil {
+			return derr
+		}
+		return sql.NewUniqueKeyErr(e.table.info.duplicateText(ctx, existing), true, existing)
+	}
+	connOf(ctx).lost(err)
+	return err
+}
+
+// duplicateText is MySQL's message for a taken primary key.
+func (t *tableInfo) duplicateText(ctx *sql.Context, existing sql.Row) string {
+	parts := make([]string, len(t.schema.PkOrdinals))
+	for i, o := range t.schema.PkOrdinals {
+		parts[i] = "NULL"
+		if v := existing[o]; v != nil {
+			if s, err := t.schema.Schema[o].Type.SQL(ctx, nil, v); err == nil {
+				parts[i] = s.ToString()
+			}
+		}
+	}
+	return "Duplicate entry '" + strings.Join(parts, "-") + "' for key '" + t.entry.Name + "." + primaryIndex + "'"
+}
+
+// Truncate implements sql.TruncateableTable. It serves DELETE without a condition as well and is as transactional as
+// that; TRUNCATE TABLE commits at once and restarts AUTO_INCREMENT.
+func (t *Table) Truncate(ctx *sql.Context) (int, error) {
+	c := connOf(ctx)
+	truncate := c.stmt.truncate
+	if truncate {
+		if err := c.implicitCommit(ctx); err != nil {
+			return 0, err
+		}
+	}
+	c.stmt.current = true
+	n, err := t.deleteAll(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if truncate && t.info.entry.AutoColumn >= 0 {
+		s, err := t.sequence(ctx)
+		if err != nil {
+			return 0, err
+		}
+		s.Set(1)
+	}
+	return n, nil
+}
+
+func (t *Table) deleteAll(ctx *sql.Context) (int, error) {
+	all := newTable(t.provider, t.info)
+	parts, err := all.Partitions(ctx)
+	if err != nil {
+		return 0, err
+	}
+	rows := sql.NewTableRowIter(ctx, all, parts)
+	defer func() { _ = rows.Close(ctx) }() // read only
+	e := &editor{table: all}
+	e.StatementBegin(ctx)
+	n := 0
+	for {
+		row, err := rows.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err == nil {
+			err = e.Delete(ctx, row)
+		}
+		if err != nil {
+			_ = e.DiscardChanges(ctx, err) // never fails
+			return 0, err
+		}
+		n++
+	}
+}

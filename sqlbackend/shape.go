@@ -1,0 +1,155 @@
+package sqlbackend
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/planbuilder"
+
+	"lancesql/internal/errs"
+)
+
+// shapeVersion is the format number of the shape's JSON; readers refuse greater ones.
+const shapeVersion = 1
+
+// shape is what MySQL knows about a table and Arrow cannot say. It is stored as JSON in the catalog and in the
+// table metadata of the dataset (key lancesql:table). Column i is physical column i.
+type shape struct {
+	Version   int           `json:"version"`
+	Collation string        `json:"collation"`
+	Comment   string        `json:"comment,omitempty"`
+	Columns   []shapeColumn `json:"columns"`
+	Key       []shapePart   `json:"key,omitempty"` // primary key parts in key order
+	Indexes   []shapeIndex  `json:"indexes,omitempty"`
+	Checks    []shapeCheck  `json:"checks,omitempty"`
+}
+
+// shapeColumn is one visible column. Default, OnUpdate and Generated are SQL text.
+type shapeColumn struct {
+	Name          string  `json:"name"`
+	Type          string  `json:"type"` // without character set and collation
+	Collation     string  `json:"collation,omitempty"`
+	Nullable      bool    `json:"nullable,omitempty"`
+	Default       *string `json:"default,omitempty"`
+	OnUpdate      *string `json:"on_update,omitempty"`
+	Generated     *string `json:"generated,omitempty"`
+	AutoIncrement bool    `json:"auto_increment,omitempty"`
+	Comment       string  `json:"comment,omitempty"`
+	Extra         string  `json:"extra,omitempty"`
+}
+
+// shapePart is one part of a key: a column and how many of its leading characters count (0 = all).
+type shapePart struct {
+	Column string `json:"column"`
+	Length int    `json:"length,omitempty"`
+}
+
+// shapeIndex is a secondary index: remembered and shown, not used for access.
+type shapeIndex struct {
+	Name    string      `json:"name"`
+	Parts   []shapePart `json:"parts"`
+	Comment string      `json:"comment,omitempty"`
+}
+
+// shapeCheck is a CHECK constraint, evaluated by the frontend on every write.
+type shapeCheck struct {
+	Name       string `json:"name"`
+	Expression string `json:"expression"`
+	Enforced   bool   `json:"enforced"`
+}
+
+func (s *shape) marshal() ([]byte, error) {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encode table shape: %w", err)
+	}
+	return b, nil
+}
+
+func unmarshalShape(object string, b []byte) (*shape, error) {
+	var s shape
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, errs.Corrupt(object, -1, "table shape: %v", err)
+	}
+	if s.Version > shapeVersion {
+		return nil, fmt.Errorf("table shape of %s has version %d: %w", object, s.Version, errs.ErrNewerFormat)
+	}
+	return &s, nil
+}
+
+func (s *shape) index(name string) *shapeIndex {
+	for i := range s.Indexes {
+		if strings.EqualFold(s.Indexes[i].Name, name) {
+			return &s.Indexes[i]
+		}
+	}
+	return nil
+}
+
+// typeText splits a type into its text and its collation's name ("" if it has none).
+func typeText(t sql.Type) (text, collation string) {
+	ct, ok := t.(sql.TypeWithCollation)
+	if !ok {
+		return t.String(), ""
+	}
+	text = ct.StringWithTableCollation(ct.Collation())
+	if ct.Collation() == sql.Collation_binary {
+		return text, ""
+	}
+	return text, ct.Collation().Name()
+}
+
+// parseType is the inverse of typeText.
+func parseType(ctx context.Context, text, collation string) (sql.Type, error) {
+	t, err := planbuilder.ParseColumnTypeString(ctx, text)
+	if err != nil {
+		return nil, fmt.Errorf("type %q: %w", text, err)
+	}
+	ct, ok := t.(sql.TypeWithCollation)
+	if !ok {
+		return t, nil
+	}
+	if collation == "" {
+		if ct.Collation() == sql.Collation_binary {
+			return t, nil
+		}
+		return ct.WithNewCollation(sql.Collation_binary)
+	}
+	c, err := sql.ParseCollation("", collation, false)
+	if err != nil {
+		return nil, fmt.Errorf("collation %q: %w", collation, err)
+	}
+	return ct.WithNewCollation(c)
+}
+
+// newShapeColumn describes a column of CREATE TABLE. errUnsupportedType if its type would not come back as it was.
+func newShapeColumn(ctx context.Context, c *sql.Column) (shapeColumn, error) {
+	text, collation := typeText(c.Type)
+	back, err := parseType(ctx, text, collation)
+	if err != nil || !back.Equals(c.Type) {
+		return shapeColumn{}, errUnsupportedType(c.Type)
+	}
+	return shapeColumn{
+		Name: c.Name, Type: text, Collation: collation, Nullable: c.Nullable,
+		Default: defaultText(c.Default), OnUpdate: defaultText(c.OnUpdate), Generated: defaultText(c.Generated),
+		AutoIncrement: c.AutoIncrement, Comment: c.Comment, Extra: c.Extra,
+	}, nil
+}
+
+func defaultText(d *sql.ColumnDefaultValue) *string {
+	if d == nil {
+		return nil
+	}
+	s := d.String()
+	return &s
+}
+
+func unresolvedDefault(text *string) *sql.ColumnDefaultValue {
+	if text == nil {
+		return nil
+	}
+	return sql.NewUnresolvedColumnDefaultValue(*text)
+}

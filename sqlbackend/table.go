@@ -1,0 +1,158 @@
+package sqlbackend
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+
+	"lancesql/internal/predicate"
+)
+
+// Table is a table as one statement sees it: shared immutable facts, and this statement's projection and filter.
+// Copies are cheap; a copy is never changed after it was handed out (I6).
+type Table struct {
+	provider *Provider
+	info     *tableInfo
+	schema   sql.Schema // all columns, owned by this statement
+
+	projection []int          // positions of the columns wanted, nil = all
+	filter     predicate.Expr // rows outside it need not be returned (I3)
+	lookup     *sql.IndexLookup
+}
+
+var (
+	_ sql.Table               = (*Table)(nil)
+	_ sql.TemporaryTable      = (*Table)(nil)
+	_ sql.PrimaryKeyTable     = (*Table)(nil)
+	_ sql.ProjectedTable      = (*Table)(nil)
+	_ sql.CommentedTable      = (*Table)(nil)
+	_ sql.Databaseable        = (*Table)(nil)
+	_ sql.CheckTable          = (*Table)(nil)
+	_ sql.CheckAlterableTable = (*Table)(nil)
+	_ sql.IndexAlterableTable = (*Table)(nil)
+)
+
+func newTable(p *Provider, info *tableInfo) *Table {
+	return &Table{provider: p, info: info, schema: info.copySchema()}
+}
+
+// Name implements sql.Table.
+func (t *Table) Name() string { return t.info.entry.Name }
+
+// String implements sql.Table.
+func (t *Table) String() string { return t.info.entry.Name }
+
+// Database implements sql.Databaseable.
+func (t *Table) Database() string { return t.info.entry.Database }
+
+// Collation implements sql.Table.
+func (t *Table) Collation() sql.CollationID { return t.info.collation }
+
+// Comment implements sql.CommentedTable.
+func (t *Table) Comment() string { return t.info.shape.Comment }
+
+// IsTemporary implements sql.TemporaryTable.
+func (t *Table) IsTemporary() bool { return false }
+
+// Schema implements sql.Table: the projected columns.
+func (t *Table) Schema(*sql.Context) sql.Schema {
+	if t.projection == nil {
+		return t.schema
+	}
+	out := make(sql.Schema, len(t.projection))
+	for i, c := range t.projection {
+		out[i] = t.schema[c]
+	}
+	return out
+}
+
+// PrimaryKeySchema implements sql.PrimaryKeyTable; it ignores the projection.
+func (t *Table) PrimaryKeySchema(*sql.Context) sql.PrimaryKeySchema {
+	return sql.PrimaryKeySchema{Schema: t.schema, PkOrdinals: t.info.schema.PkOrdinals}
+}
+
+// column returns the position of a column, -1 if there is none of that name.
+func (t *Table) column(name string) int {
+	for i, c := range t.schema {
+		if strings.EqualFold(c.Name, name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// WithProjections implements sql.ProjectedTable. An empty list means rows without columns.
+func (t *Table) WithProjections(_ *sql.Context, names []string) (sql.Table, error) {
+	nt := *t
+	nt.projection = make([]int, len(names))
+	for i, n := range names {
+		c := t.column(n)
+		if c < 0 {
+			return nil, sql.ErrColumnNotFound.New(n)
+		}
+		nt.projection[i] = c
+	}
+	return &nt, nil
+}
+
+// Projections implements sql.ProjectedTable; nil if all columns are read.
+func (t *Table) Projections() []string {
+	if t.projection == nil {
+		return nil
+	}
+	names := make([]string, len(t.projection))
+	for i, c := range t.projection {
+		names[i] = t.schema[c].Name
+	}
+	return names
+}
+
+// withFilter returns a copy that may leave out rows for which f is not true.
+func (t *Table) withFilter(f predicate.Expr) *Table {
+	nt := *t
+	nt.filter = f
+	return &nt
+}
+
+// GetChecks implements sql.CheckTable.
+func (t *Table) GetChecks(*sql.Context) ([]sql.CheckDefinition, error) {
+	out := make([]sql.CheckDefinition, len(t.info.shape.Checks))
+	for i, c := range t.info.shape.Checks {
+		out[i] = sql.CheckDefinition{Name: c.Name, CheckExpression: c.Expression, Enforced: c.Enforced}
+	}
+	return out, nil
+}
+
+// CreateCheck implements sql.CheckAlterableTable. The checks of CREATE TABLE are there already.
+func (t *Table) CreateCheck(ctx *sql.Context, check *sql.CheckDefinition) error {
+	if c := connOf(ctx); c != nil && c.stmt.creating != nil && t.info.shape.hasCheck(check.Name) {
+		return nil
+	}
+	return notSupported("ALTER TABLE … ADD CHECK")
+}
+
+// DropCheck implements sql.CheckAlterableTable.
+func (t *Table) DropCheck(*sql.Context, string) error {
+	return notSupported("ALTER TABLE … DROP CHECK")
+}
+
+// CreateIndex implements sql.IndexAlterableTable. The indexes of CREATE TABLE are there already.
+func (t *Table) CreateIndex(ctx *sql.Context, def sql.IndexDef) error {
+	if c := connOf(ctx); c != nil && c.stmt.creating != nil && t.info.shape.index(def.Name) != nil {
+		return nil
+	}
+	return notSupported("CREATE INDEX")
+}
+
+// DropIndex implements sql.IndexAlterableTable.
+func (t *Table) DropIndex(*sql.Context, string) error { return notSupported("DROP INDEX") }
+
+// RenameIndex implements sql.IndexAlterableTable.
+func (t *Table) RenameIndex(*sql.Context, string, string) error {
+	return notSupported("ALTER TABLE … RENAME INDEX")
+}
+
+func (t *Table) fullName() string {
+	return fmt.Sprintf("%s.%s", t.info.entry.Database, t.info.entry.Name)
+}

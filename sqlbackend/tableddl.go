@@ -1,0 +1,200 @@
+package sqlbackend
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+
+	"lancesql/engine"
+	"lancesql/internal/errs"
+)
+
+// CreateTable implements sql.TableCreator.
+func (d *Database) CreateTable(ctx *sql.Context, name string, schema sql.PrimaryKeySchema, collation sql.CollationID, comment string) error {
+	return d.createTable(ctx, name, schema, nil, collation, comment)
+}
+
+// CreateIndexedTable implements sql.IndexedTableCreator: a primary key whose parts may be prefixes.
+func (d *Database) CreateIndexedTable(ctx *sql.Context, name string, schema sql.PrimaryKeySchema, key sql.IndexDef, collation sql.CollationID, comment string) error {
+	return d.createTable(ctx, name, schema, key.Columns, collation, comment)
+}
+
+// createTable makes the table with everything the statement says about it, in one step: the indexes and checks the
+// frontend adds by later calls are taken from the plan CreateTableHook noted.
+func (d *Database) createTable(ctx *sql.Context, name string, schema sql.PrimaryKeySchema, key []sql.IndexColumn, collation sql.CollationID, comment string) error {
+	e, err := d.entry()
+	if err != nil {
+		return err
+	}
+	if e.Table(name) != nil {
+		return sql.ErrTableAlreadyExists.New(name)
+	}
+	c := connOf(ctx)
+	if err := c.implicitCommit(ctx); err != nil {
+		return err
+	}
+	if collation == sql.Collation_Unspecified {
+		collation = d.GetCollation(ctx)
+	}
+	s := &shape{Version: shapeVersion, Collation: collation.Name(), Comment: comment}
+	columns, codecs, err := s.addColumns(ctx, schema.Schema)
+	if err != nil {
+		return err
+	}
+	s.addKey(schema, key)
+	var start uint64
+	if c != nil && c.stmt.creating != nil && strings.EqualFold(c.stmt.creating.Name(), name) {
+		if start, err = s.addStatement(ctx, c.stmt.creating); err != nil {
+			return err
+		}
+	}
+	l, err := newLayout(s, columns, codecs)
+	if err != nil {
+		return err
+	}
+	b, err := s.marshal()
+	if err != nil {
+		return err
+	}
+	_, err = d.provider.engine.CreateTable(ctx, d.name, name, engine.TableDef{
+		Schema: l.schema, Shape: b, AutoColumn: l.autoColumn, NextAuto: start,
+	})
+	switch {
+	case errors.Is(err, errs.ErrExists):
+		return sql.ErrTableAlreadyExists.New(name)
+	case err != nil:
+		return fmt.Errorf("create table %s.%s: %w", d.name, name, err)
+	}
+	return nil
+}
+
+// addColumns notes the visible columns. Hidden ones come from CREATE TABLE … LIKE and belong to the other table.
+func (s *shape) addColumns(ctx *sql.Context, schema sql.Schema) (sql.Schema, []codec, error) {
+	columns := make(sql.Schema, 0, len(schema))
+	codecs := make([]codec, 0, len(schema))
+	for _, c := range schema {
+		if c.HiddenSystem {
+			if foldName(c.Name) == rowIDColumn {
+				continue
+			}
+			return nil, nil, notSupported("functional indexes")
+		}
+		k, err := newCodec(c.Type)
+		if err != nil {
+			return nil, nil, err
+		}
+		sc, err := newShapeColumn(ctx, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.Columns = append(s.Columns, sc)
+		columns, codecs = append(columns, c), append(codecs, k)
+	}
+	return columns, codecs, nil
+}
+
+// addKey notes the primary key; parts give prefix lengths if the statement has any.
+func (s *shape) addKey(schema sql.PrimaryKeySchema, parts []sql.IndexColumn) {
+	if len(parts) > 0 {
+		for _, p := range parts {
+			s.Key = append(s.Key, shapePart{Column: p.Name, Length: int(p.Length)})
+		}
+	} else {
+		for _, o := range schema.PkOrdinals {
+			s.Key = append(s.Key, shapePart{Column: schema.Schema[o].Name})
+		}
+	}
+	for _, p := range s.Key {
+		for i := range s.Columns {
+			if strings.EqualFold(s.Columns[i].Name, p.Column) {
+				s.Columns[i].Nullable = false
+			}
+		}
+	}
+}
+
+// addStatement notes secondary indexes, checks and the first AUTO_INCREMENT value of a CREATE TABLE.
+func (s *shape) addStatement(ctx *sql.Context, n *plan.CreateTable) (start uint64, err error) {
+	if len(n.ForeignKeys()) > 0 {
+		return 0, notSupported("FOREIGN KEY")
+	}
+	for _, def := range n.Indexes() {
+		if def.IsPrimary() {
+			continue
+		}
+		if err := s.addIndex(def); err != nil {
+			return 0, err
+		}
+	}
+	for _, ch := range n.Checks() {
+		def, err := plan.NewCheckDefinition(ctx, ch, sql.GetSchemaFormatter(sql.EngineOverrides{}))
+		if err != nil {
+			return 0, err
+		}
+		s.addCheck(n.Name(), def)
+	}
+	if v, ok := n.TableOpts["auto_increment"].(uint64); ok {
+		start = v
+	}
+	return start, nil
+}
+
+// addIndex notes a secondary index. What would have to be enforced or searched is refused.
+func (s *shape) addIndex(def *sql.IndexDef) error {
+	switch {
+	case def.IsUnique():
+		return notSupported("UNIQUE keys other than the primary key")
+	case def.IsFullText():
+		return notSupported("FULLTEXT indexes")
+	case def.IsSpatial():
+		return notSupported("SPATIAL indexes")
+	case def.IsVector():
+		return notSupported("VECTOR indexes")
+	}
+	idx := shapeIndex{Name: def.Name, Comment: def.Comment}
+	for _, c := range def.Columns {
+		if c.Expression != nil {
+			return notSupported("functional indexes")
+		}
+		idx.Parts = append(idx.Parts, shapePart{Column: c.Name, Length: int(c.Length)})
+	}
+	if idx.Name == "" {
+		idx.Name = s.freeIndexName(idx.Parts[0].Column)
+		def.Name = idx.Name
+	}
+	if s.index(idx.Name) != nil {
+		return sql.ErrDuplicateKey.New(idx.Name)
+	}
+	s.Indexes = append(s.Indexes, idx)
+	return nil
+}
+
+// freeIndexName names an index as MySQL does: after its first column, with a number if that is taken.
+func (s *shape) freeIndexName(column string) string {
+	name := column
+	for i := 2; s.index(name) != nil || strings.EqualFold(name, primaryIndex); i++ {
+		name = fmt.Sprintf("%s_%d", column, i)
+	}
+	return name
+}
+
+func (s *shape) addCheck(table string, def *sql.CheckDefinition) {
+	name := def.Name
+	for i := 1; name == "" || s.hasCheck(name); i++ {
+		name = fmt.Sprintf("%s_chk_%d", table, i)
+	}
+	def.Name = name
+	s.Checks = append(s.Checks, shapeCheck{Name: name, Expression: def.CheckExpression, Enforced: def.Enforced})
+}
+
+func (s *shape) hasCheck(name string) bool {
+	for _, c := range s.Checks {
+		if strings.EqualFold(c.Name, name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,144 @@
+package sqlbackend
+
+import (
+	"errors"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/dolthub/go-mysql-server/sql"
+
+	"lancesql/internal/arrowx"
+	"lancesql/lsm"
+)
+
+// onePartition is the only partition of a table: the frontend reads partitions one after another anyway.
+type onePartition struct{ scans []lsm.ScanSpec }
+
+// Key implements sql.Partition.
+func (onePartition) Key() []byte { return []byte("all") }
+
+// Partitions implements sql.Table.
+func (t *Table) Partitions(ctx *sql.Context) (sql.PartitionIter, error) {
+	if t.lookup != nil {
+		return t.LookupPartitions(ctx, *t.lookup)
+	}
+	return sql.PartitionsToPartitionIter(onePartition{scans: []lsm.ScanSpec{{}}}), nil
+}
+
+// PartitionRows implements sql.Table. The scan opens at the first Next, with the context given there.
+func (t *Table) PartitionRows(ctx *sql.Context, p sql.Partition) (sql.RowIter, error) {
+	one, ok := p.(onePartition)
+	if !ok {
+		return nil, sql.ErrPartitionNotFound.New(p.Key())
+	}
+	it := &rowIter{table: t, scans: one.scans, columns: t.projection}
+	if it.columns == nil {
+		it.columns = make([]int, len(t.info.codecs))
+		for i := range it.columns {
+			it.columns[i] = i
+		}
+	}
+	return it, nil
+}
+
+// rowIter turns the batches of one or several scans into rows. One goroutine at a time uses it.
+type rowIter struct {
+	table   *Table
+	scans   []lsm.ScanSpec // not yet opened
+	columns []int          // physical positions, in output order
+
+	reader arrowx.BatchReader
+	forget func()
+	batch  arrow.RecordBatch
+	row    int
+}
+
+var _ sql.RowIter = (*rowIter)(nil)
+
+// Next implements sql.RowIter. The row belongs to the caller.
+func (r *rowIter) Next(ctx *sql.Context) (sql.Row, error) {
+	for r.batch == nil || r.row >= int(r.batch.NumRows()) {
+		if err := r.nextBatch(ctx); err != nil {
+			return nil, err
+		}
+	}
+	row := make(sql.Row, len(r.columns))
+	for i, c := range r.columns {
+		v, err := r.table.info.decodeCell(c, arrowx.Value(r.batch.Column(i), r.row))
+		if err != nil {
+			return nil, err
+		}
+		row[i] = v
+	}
+	r.row++
+	return row, nil
+}
+
+// nextBatch moves to the next batch, opening the next scan when one is exhausted; io.EOF after the last.
+func (r *rowIter) nextBatch(ctx *sql.Context) error {
+	if r.batch != nil {
+		r.batch.Release()
+		r.batch = nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for {
+		if r.reader == nil {
+			if len(r.scans) == 0 {
+				return io.EOF
+			}
+			if err := r.open(ctx); err != nil {
+				return err
+			}
+		}
+		b, err := r.reader.Next()
+		if errors.Is(err, io.EOF) {
+			r.closeReader()
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r.batch, r.row = b, 0
+		return nil
+	}
+}
+
+func (r *rowIter) open(ctx *sql.Context) error {
+	c := connOf(ctx)
+	txn, err := c.activeTxn(ctx)
+	if err != nil {
+		return err
+	}
+	spec := r.scans[0]
+	r.scans = r.scans[1:]
+	spec.Columns, spec.Filter = r.columns, r.table.filter
+	// Why this context and not Build's: it belongs to whoever pulls rows, and lives as long as they are pulled.
+	reader, err := txn.Scan(ctx, r.table.info.entry, c.readKind(), spec)
+	if err != nil {
+		return err
+	}
+	r.reader, r.forget = reader, c.track(reader)
+	return nil
+}
+
+func (r *rowIter) closeReader() {
+	if r.reader == nil {
+		return
+	}
+	r.forget()
+	_ = r.reader.Close() // read only
+	r.reader, r.forget = nil, nil
+}
+
+// Close implements sql.RowIter. It is idempotent.
+func (r *rowIter) Close(*sql.Context) error {
+	if r.batch != nil {
+		r.batch.Release()
+		r.batch = nil
+	}
+	r.scans = nil
+	r.closeReader()
+	return nil
+}

@@ -1,0 +1,217 @@
+package sqlbackend
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dolthub/go-mysql-server/sql"
+
+	"lancesql/engine"
+	"lancesql/internal/errs"
+)
+
+// transaction is what the frontend holds as "the transaction". The engine's transaction begins at the first use,
+// so that BEGIN, PREPARE and SET cost nothing, and again after an implicit commit.
+type transaction struct {
+	options engine.TxnOptions
+	txn     *engine.Txn // nil until first used
+}
+
+var _ sql.Transaction = (*transaction)(nil)
+
+// String implements sql.Transaction.
+func (t *transaction) String() string { return "lancesql transaction" }
+
+// IsReadOnly implements sql.Transaction.
+func (t *transaction) IsReadOnly() bool { return t.options.ReadOnly }
+
+// begin returns the engine's transaction, beginning one if there is none or the old one has ended.
+func (t *transaction) begin(e *engine.Engine) *engine.Txn {
+	if t.txn == nil || t.txn.Done() {
+		t.txn = e.Begin(t.options)
+	}
+	return t.txn
+}
+
+func (t *transaction) rollback() {
+	if t.txn != nil {
+		t.txn.Rollback()
+		t.txn = nil
+	}
+}
+
+// SetTransaction overrides the base session's: the frontend drops transactions without rolling them back, and
+// what is dropped must not keep its locks and views.
+func (c *Conn) SetTransaction(tx sql.Transaction) {
+	if old, ok := c.GetTransaction().(*transaction); ok && old != nil && old != tx {
+		old.rollback()
+	}
+	c.BaseSession.SetTransaction(tx)
+}
+
+// keepsTransaction reports whether the open transaction lives on between statements.
+func (c *Conn) keepsTransaction() bool {
+	if c.GetIgnoreAutoCommit() {
+		return true
+	}
+	v, err := c.GetSessionVariable(nil, sql.AutoCommitSessionVar)
+	return err == nil && !isTrue(v)
+}
+
+func isTrue(v any) bool {
+	switch v := v.(type) {
+	case bool:
+		return v
+	case int8:
+		return v != 0
+	case int64:
+		return v != 0
+	case string:
+		return v == "1" || v == "ON" || v == "on"
+	default:
+		return false
+	}
+}
+
+// StartTransaction implements sql.TransactionSession. Nothing is read and no view is taken yet.
+func (c *Conn) StartTransaction(ctx *sql.Context, characteristic sql.TransactionCharacteristic) (sql.Transaction, error) {
+	o := engine.TxnOptions{ReadOnly: characteristic == sql.ReadOnly, Isolation: c.isolation()}
+	if v, err := c.GetSessionVariable(nil, "transaction_read_only"); err == nil && isTrue(v) {
+		o.ReadOnly = true
+	}
+	if v, err := c.GetSessionVariable(nil, "innodb_lock_wait_timeout"); err == nil {
+		if s, ok := toInt64(v); ok && s > 0 {
+			o.LockWait = time.Duration(s) * time.Second
+		}
+	}
+	return &transaction{options: o}, nil
+}
+
+func (c *Conn) isolation() engine.Isolation {
+	v, err := c.GetSessionVariable(nil, "transaction_isolation")
+	if err != nil {
+		return engine.RepeatableRead
+	}
+	switch v {
+	case "READ-COMMITTED":
+		return engine.ReadCommitted
+	case "READ-UNCOMMITTED":
+		return engine.ReadUncommitted
+	case "SERIALIZABLE":
+		return engine.Serializable
+	default:
+		return engine.RepeatableRead
+	}
+}
+
+func toInt64(v any) (int64, bool) {
+	switch v := v.(type) {
+	case int:
+		return int64(v), true
+	case int8:
+		return int64(v), true
+	case int16:
+		return int64(v), true
+	case int32:
+		return int64(v), true
+	case int64:
+		return v, true
+	case uint64:
+		return int64(min(v, 1<<62)), true
+	case uint32:
+		return int64(v), true
+	default:
+		return 0, false
+	}
+}
+
+// CommitTransaction implements sql.TransactionSession. The transaction has ended when it returns, also with an
+// error: the frontend would otherwise commit it again.
+func (c *Conn) CommitTransaction(ctx *sql.Context, tx sql.Transaction) error {
+	t, ok := tx.(*transaction)
+	if !ok || t == nil || t.txn == nil {
+		return nil
+	}
+	txn := t.txn
+	t.txn = nil
+	if txn.Done() {
+		return nil
+	}
+	err := txn.Commit(ctx)
+	if err != nil {
+		txn.Rollback()
+		c.SetIgnoreAutoCommit(false)
+		c.SetTransaction(nil)
+	}
+	return err
+}
+
+// Rollback implements sql.TransactionSession.
+func (c *Conn) Rollback(ctx *sql.Context, tx sql.Transaction) error {
+	if t, ok := tx.(*transaction); ok && t != nil {
+		t.rollback()
+	}
+	return nil
+}
+
+// CreateSavepoint implements sql.TransactionSession.
+func (c *Conn) CreateSavepoint(ctx *sql.Context, tx sql.Transaction, name string) error {
+	txn, err := c.activeTxn(ctx)
+	if err != nil {
+		return err
+	}
+	txn.Savepoint(foldName(name))
+	return nil
+}
+
+// RollbackToSavepoint implements sql.TransactionSession.
+func (c *Conn) RollbackToSavepoint(ctx *sql.Context, tx sql.Transaction, name string) error {
+	txn, err := c.activeTxn(ctx)
+	if err != nil {
+		return err
+	}
+	return savepointError(name, txn.RollbackToSavepoint(foldName(name)))
+}
+
+// ReleaseSavepoint implements sql.TransactionSession.
+func (c *Conn) ReleaseSavepoint(ctx *sql.Context, tx sql.Transaction, name string) error {
+	txn, err := c.activeTxn(ctx)
+	if err != nil {
+		return err
+	}
+	return savepointError(name, txn.ReleaseSavepoint(foldName(name)))
+}
+
+func savepointError(name string, err error) error {
+	if errors.Is(err, errs.ErrNotFound) {
+		return sql.ErrSavepointDoesNotExist.New(name)
+	}
+	return err
+}
+
+// implicitCommit commits pending work before a DDL statement, as MySQL does. The frontend commits only after it.
+func (c *Conn) implicitCommit(ctx *sql.Context) error {
+	if c == nil {
+		return nil
+	}
+	tx := ctx.GetTransaction()
+	if tx == nil {
+		return nil
+	}
+	if err := c.CommitTransaction(ctx, tx); err != nil {
+		return fmt.Errorf("implicit commit: %w", err)
+	}
+	c.SetIgnoreAutoCommit(false)
+	c.stmt.begun = nil
+	return nil
+}
+
+// lost ends the session's transaction if err says that the engine rolled it back (deadlock victim).
+func (c *Conn) lost(err error) {
+	if !errors.Is(err, errs.ErrDeadlock) {
+		return
+	}
+	c.SetTransaction(nil)
+	c.SetIgnoreAutoCommit(false)
+}
