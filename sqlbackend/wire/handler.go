@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -20,8 +19,10 @@ import (
 
 // Options are the parts a Handler needs beyond the frontend's.
 type Options struct {
-	// MapError turns any error into the *mysql.SQLError sent to the client; it must not return nil for an error.
-	MapError func(error) error
+	// MapError turns any error into the *mysql.SQLError sent to the client. stmt is nil if the statement was not parsed.
+	MapError func(stmt sqlparser.Statement, err error) *mysql.SQLError
+	// Refuse returns an error for statements that must not run; nil refuses none.
+	Refuse func(stmt sqlparser.Statement) error
 	// Log receives panics (Error), unclassified errors (Info) and failed statements (Debug). Nil discards.
 	Log *slog.Logger
 }
@@ -33,7 +34,8 @@ type Handler struct {
 
 	engine   *sqle.Engine
 	sessions *server.SessionManager
-	mapError func(error) error
+	mapError func(sqlparser.Statement, error) *mysql.SQLError
+	refuse   func(sqlparser.Statement) error
 	log      *slog.Logger
 }
 
@@ -43,9 +45,12 @@ func New(engine *sqle.Engine, sessions *server.SessionManager, stock *server.Han
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.MapError == nil {
-		o.MapError = func(err error) error { return sql.CastSQLError(err) }
+		o.MapError = func(_ sqlparser.Statement, err error) *mysql.SQLError { return sql.CastSQLError(err) }
 	}
-	return &Handler{Handler: stock, engine: engine, sessions: sessions, mapError: o.MapError, log: o.Log}
+	if o.Refuse == nil {
+		o.Refuse = func(sqlparser.Statement) error { return nil }
+	}
+	return &Handler{Handler: stock, engine: engine, sessions: sessions, mapError: o.MapError, refuse: o.Refuse, log: o.Log}
 }
 
 // Option returns the server option that puts a Handler in front of the stock one.
@@ -61,12 +66,12 @@ func Option(o Options) server.Option {
 
 // ComInitDB implements mysql.Handler.
 func (h *Handler) ComInitDB(c *mysql.Conn, schema string) error {
-	return h.explain("use", h.Handler.ComInitDB(c, schema))
+	return h.explain("use", nil, h.sessions.SetDB(context.Background(), c, schema))
 }
 
 // ComResetConnection implements mysql.Handler.
 func (h *Handler) ComResetConnection(c *mysql.Conn) error {
-	return h.explain("reset", h.Handler.ComResetConnection(c))
+	return h.explain("reset", nil, h.Handler.ComResetConnection(c))
 }
 
 // ComQuery implements mysql.Handler: one statement, text protocol.
@@ -98,22 +103,22 @@ func (h *Handler) ComStmtExecute(ctx context.Context, c *mysql.Conn, prepare *my
 func (h *Handler) ComPrepare(ctx context.Context, c *mysql.Conn, query string, _ *mysql.PrepareData) (fields []*querypb.Field, err error) {
 	sqlCtx, err := h.sessions.NewContextWithQuery(ctx, c, query)
 	if err != nil {
-		return nil, h.explain(query, err)
+		return nil, h.explain(query, nil, err)
 	}
 	sqlCtx, err = sqlCtx.ProcessList.BeginOperation(sqlCtx)
 	if err != nil {
-		return nil, h.explain(query, err)
+		return nil, h.explain(query, nil, err)
 	}
 	defer sqlCtx.ProcessList.EndOperation(sqlCtx)
 	if err := sql.SessionCommandBegin(sqlCtx.Session); err != nil {
-		return nil, h.explain(query, err)
+		return nil, h.explain(query, nil, err)
 	}
 	defer sql.SessionCommandEnd(sqlCtx.Session)
 	defer h.isolate(sqlCtx, query, &err)
 
 	node, err := h.engine.PrepareQuery(sqlCtx, query)
 	if err != nil {
-		return nil, h.explain(query, err)
+		return nil, h.explain(query, nil, err)
 	}
 	schema := node.Schema(sqlCtx)
 	if answersOK(node) || types.IsOkResultSchema(schema) {
@@ -135,18 +140,17 @@ func answersOK(n sql.Node) bool {
 }
 
 // explain maps an error for the client and logs it; nil stays nil.
-func (h *Handler) explain(query string, err error) error {
+func (h *Handler) explain(query string, stmt sqlparser.Statement, err error) error {
 	if err == nil {
 		return nil
 	}
-	mapped := h.mapError(err)
-	var se *mysql.SQLError
+	mapped := h.mapError(stmt, err)
 	level := slog.LevelDebug
-	if errors.As(mapped, &se) && se.Num == mysql.ERUnknownError {
+	if mapped.Num == mysql.ERUnknownError {
 		level = slog.LevelInfo // not classified: ours to look at
 	}
 	if h.log.Enabled(context.Background(), level) {
-		h.log.Log(context.Background(), level, "statement failed", "error", mapped.Error(), "statement", abridge(query))
+		h.log.Log(context.Background(), level, "statement failed", "error", mapped.Error(), "cause", err.Error(), "statement", abridge(query))
 	}
 	return mapped
 }

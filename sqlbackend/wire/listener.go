@@ -34,12 +34,16 @@ type Listener struct {
 	done  chan struct{}
 	once  sync.Once
 	wg    sync.WaitGroup
+
+	mu       sync.Mutex
+	conns    map[*counted]struct{} // open connections
+	draining bool
 }
 
 // Listen opens the sockets. A socket file that nobody answers on, left by a dead process, is replaced; any other file at
 // that path is an error. Errors match ErrInUse where another process listens.
 func Listen(c ListenConfig) (*Listener, error) {
-	l := &Listener{max: int64(c.MaxConnections), queue: make(chan net.Conn), done: make(chan struct{})}
+	l := &Listener{max: int64(c.MaxConnections), queue: make(chan net.Conn), done: make(chan struct{}), conns: map[*counted]struct{}{}}
 	if c.Address == "" && c.Socket == "" {
 		return nil, errors.New("no address to listen on")
 	}
@@ -196,27 +200,60 @@ func (l *Listener) Addr() net.Addr {
 // Open returns the number of open connections.
 func (l *Listener) Open() int { return int(l.open.Load()) }
 
-// counted is a connection that leaves the count when closed.
+// Drain makes every connection see its client's end as closed: an idle one ends at once, a busy one after it sent the
+// answer of its running statement. Call it after Close.
+func (l *Listener) Drain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.draining = true
+	for c := range l.conns {
+		c.closeRead()
+	}
+}
+
+// counted is a connection that leaves the listener's count when closed.
 type counted struct {
 	net.Conn
-	once sync.Once
-	gone func()
+	listener *Listener
+	once     sync.Once
+	drained  atomic.Bool
 }
 
 func (l *Listener) count(conn net.Conn) net.Conn {
-	return &counted{Conn: conn, gone: func() { l.open.Add(-1) }}
+	c := &counted{Conn: conn, listener: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns[c] = struct{}{}
+	if l.draining {
+		c.closeRead()
+	}
+	return c
+}
+
+// closeRead ends the client's direction; connections that cannot do that are left alone.
+func (c *counted) closeRead() {
+	c.drained.Store(true)
+	if hc, ok := c.Conn.(interface{ CloseRead() error }); ok {
+		_ = hc.CloseRead() // fails only if the connection has ended
+	}
 }
 
 // Close implements net.Conn.
 func (c *counted) Close() error {
-	c.once.Do(c.gone)
+	c.once.Do(func() {
+		c.listener.open.Add(-1)
+		c.listener.mu.Lock()
+		defer c.listener.mu.Unlock()
+		delete(c.listener.conns, c)
+	})
 	return c.Conn.Close()
 }
 
-// SyscallConn implements syscall.Conn, so that a running statement can look at the socket.
+// SyscallConn implements syscall.Conn, so that a running statement can look at the socket. A connection being drained
+// shows an end of input that is not the client's, and is not looked at.
 func (c *counted) SyscallConn() (syscall.RawConn, error) {
 	sc, ok := c.Conn.(syscall.Conn)
-	if !ok {
+	if !ok || c.drained.Load() {
 		return nil, errors.ErrUnsupported
 	}
 	return sc.SyscallConn()

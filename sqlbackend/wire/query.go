@@ -31,29 +31,29 @@ func (h *Handler) run(ctx context.Context, c *mysql.Conn, cmd command, send mysq
 	defer cancel(nil)
 	sqlCtx, err := h.sessions.NewContextWithQuery(ctx, c, cmd.query)
 	if err != nil {
-		return "", h.explain(cmd.query, err)
+		return "", h.explain(cmd.query, cmd.parsed, err)
 	}
 	sqlCtx, err = sqlCtx.ProcessList.BeginQuery(sqlCtx, cmd.query)
 	if err != nil {
-		return "", h.explain(cmd.query, err)
+		return "", h.explain(cmd.query, cmd.parsed, err)
 	}
 	defer sqlCtx.ProcessList.EndQuery(sqlCtx)
 	if err := sql.SessionCommandBegin(sqlCtx.Session); err != nil {
-		return "", h.explain(cmd.query, err)
+		return "", h.explain(cmd.query, cmd.parsed, err)
 	}
 	defer sql.SessionCommandEnd(sqlCtx.Session)
 	defer h.isolate(sqlCtx, cmd.query, &err)
 	defer watchClient(c.Conn, func() { cancel(errClientGone) })()
 
-	rest, err = h.execute(sqlCtx, c, cmd, send)
+	rest, err = h.execute(sqlCtx, c, &cmd, send)
 	if err != nil {
-		return "", h.explain(cmd.query, err) // an error ends a multi statement text
+		return "", h.explain(cmd.query, cmd.parsed, err) // an error ends a multi statement text
 	}
 	return rest, nil
 }
 
 // execute parses, plans and spools.
-func (h *Handler) execute(ctx *sql.Context, c *mysql.Conn, cmd command, send mysql.ResultSpoolFn) (rest string, err error) {
+func (h *Handler) execute(ctx *sql.Context, c *mysql.Conn, cmd *command, send mysql.ResultSpoolFn) (rest string, err error) {
 	stmt, query := cmd.parsed, cmd.query
 	if stmt == nil {
 		stmt, query, rest, err = h.parse(ctx, cmd)
@@ -63,6 +63,10 @@ func (h *Handler) execute(ctx *sql.Context, c *mysql.Conn, cmd command, send mys
 		if err != nil {
 			return "", sql.ErrSyntaxError.New(err.Error())
 		}
+		cmd.parsed = stmt
+	}
+	if err := h.refuse(stmt); err != nil {
+		return rest, err
 	}
 	if kill, ok := stmt.(*sqlparser.Kill); ok {
 		if err := h.checkKill(kill); err != nil {
@@ -86,7 +90,7 @@ func (h *Handler) execute(ctx *sql.Context, c *mysql.Conn, cmd command, send mys
 
 // parse returns the statement, its text and the text behind it. A prepared statement is not parsed again: the engine
 // takes it from the session, and the statement is nil.
-func (h *Handler) parse(ctx *sql.Context, cmd command) (sqlparser.Statement, string, string, error) {
+func (h *Handler) parse(ctx *sql.Context, cmd *command) (sqlparser.Statement, string, string, error) {
 	if _, prepared := ctx.Session.GetPreparedQuery(cmd.query); prepared {
 		return nil, cmd.query, "", nil
 	}
@@ -105,7 +109,7 @@ func (h *Handler) parse(ctx *sql.Context, cmd command) (sqlparser.Statement, str
 }
 
 // empty answers a text without a statement: OK if it holds a comment, otherwise an error, as MySQL does.
-func (h *Handler) empty(cmd command, send mysql.ResultSpoolFn) error {
+func (h *Handler) empty(cmd *command, send mysql.ResultSpoolFn) error {
 	if sql.RemoveSpaceAndDelimiter(cmd.query, ';') == "" {
 		return mysql.NewSQLError(mysql.EREmptyQuery, "42000", "Query was empty")
 	}

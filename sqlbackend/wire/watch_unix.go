@@ -16,8 +16,7 @@ const watchPeriod = 500 * time.Millisecond
 // bytes the client sends meanwhile (a cursor fetch, LOAD DATA LOCAL) stay where they are. The returned function ends the
 // watch; gone may still be called once more after it, which must be harmless.
 func watchClient(conn net.Conn, gone func()) (stop func()) {
-	raw := rawConn(conn)
-	if raw == nil {
+	if rawConn(conn) == nil {
 		return func() {}
 	}
 	var mu sync.Mutex
@@ -29,7 +28,11 @@ func watchClient(conn net.Conn, gone func()) (stop func()) {
 		if stopped {
 			return
 		}
-		if peerClosed(raw) {
+		raw := rawConn(conn) // asked each time: a connection that is being drained has none
+		if raw == nil {
+			return
+		}
+		if peerClosed(raw) && rawConn(conn) != nil { // asked again: draining ends the input as well
 			gone()
 			return
 		}

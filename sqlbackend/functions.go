@@ -1,0 +1,22 @@
+package sqlbackend
+
+import (
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/expression/function"
+	"github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/dolthub/vitess/go/sqltypes"
+)
+
+// functions are the SQL functions that the frontend lacks or answers differently. They are found by name.
+func functions() []sql.Function {
+	return []sql.Function{
+		sql.Function0{Name: "version", Fn: versionFunction},
+		sql.Function0{Name: "session_user", Fn: function.NewUser},
+		sql.Function0{Name: "system_user", Fn: function.NewUser},
+	}
+}
+
+func versionFunction(*sql.Context) sql.Expression {
+	return expression.NewLiteral(ServerVersion, types.MustCreateStringWithDefaults(sqltypes.VarChar, int64(len(ServerVersion))))
+}

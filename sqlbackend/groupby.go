@@ -1,0 +1,181 @@
+package sqlbackend
+
+import (
+	"io"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression/function/aggregation"
+	"github.com/dolthub/go-mysql-server/sql/hash"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+)
+
+// operators builds the nodes that lancesql executes itself instead of the frontend.
+type operators struct {
+	build func(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) // builds children
+}
+
+// Build implements sql.NodeExecBuilder; nil, nil declines the node.
+func (o *operators) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) {
+	if g, ok := n.(*plan.GroupBy); ok && len(g.GroupByExprs) > 0 {
+		return o.groupBy(ctx, g, row)
+	}
+	return nil, nil
+}
+
+func (o *operators) groupBy(ctx *sql.Context, n *plan.GroupBy, row sql.Row) (sql.RowIter, error) {
+	child, err := o.build(ctx, n.Child, row)
+	if err != nil {
+		return nil, err
+	}
+	it := &groupIter{child: child, selected: n.SelectDeps, by: n.GroupByExprs, index: map[uint64][]*group{}}
+	for _, e := range n.GroupByExprs {
+		it.types = append(it.types, &sql.Column{Type: e.Type(ctx)})
+	}
+	return it, nil
+}
+
+// groupIter is GROUP BY over rows, groups in the order of their first rows. The frontend's aggregation buffers do the
+// aggregation.
+//
+// Why not the frontend's operator: when an expression fails, its reader blocks for ever on a channel nobody reads, deaf
+// to KILL; and it takes two keys of one hash for the same group.
+type groupIter struct {
+	child    sql.RowIter
+	selected []sql.Expression
+	by       []sql.Expression
+	types    sql.Schema // types of by
+
+	index  map[uint64][]*group // by hash of the key
+	groups []*group
+	read   bool
+	pos    int
+}
+
+type group struct {
+	key     sql.Row
+	buffers []sql.AggregationBuffer
+}
+
+// Next implements sql.RowIter.
+func (g *groupIter) Next(ctx *sql.Context) (sql.Row, error) {
+	if !g.read {
+		if err := g.fill(ctx); err != nil {
+			return nil, err
+		}
+		g.read = true
+	}
+	if g.pos >= len(g.groups) {
+		return nil, io.EOF
+	}
+	buffers := g.groups[g.pos].buffers
+	g.pos++
+	row := make(sql.Row, len(buffers))
+	for i, b := range buffers {
+		v, err := b.Eval(ctx)
+		if err != nil {
+			return nil, err
+		}
+		row[i] = v
+	}
+	return row, nil
+}
+
+// fill reads all rows of the child into the groups.
+func (g *groupIter) fill(ctx *sql.Context) error {
+	const checkEvery = 1024 // rows
+	for n := 1; ; n++ {
+		if n%checkEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		row, err := g.child.Next(ctx)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		to, err := g.groupOf(ctx, row)
+		if err != nil {
+			return err
+		}
+		for _, b := range to.buffers {
+			if err := b.Update(ctx, row); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// groupOf returns the group of a row, a new one if it is the first of its key.
+func (g *groupIter) groupOf(ctx *sql.Context, row sql.Row) (*group, error) {
+	key := make(sql.Row, len(g.by))
+	for i, e := range g.by {
+		v, err := e.Eval(ctx, row)
+		if err != nil {
+			return nil, err
+		}
+		if key[i], err = sql.UnwrapAny(ctx, v); err != nil {
+			return nil, err
+		}
+	}
+	h, err := hash.HashOf(ctx, g.types, key)
+	if err != nil {
+		return nil, err
+	}
+	for _, known := range g.index[h] {
+		same, err := g.sameKey(ctx, known.key, key)
+		if err != nil {
+			return nil, err
+		}
+		if same {
+			return known, nil
+		}
+	}
+	fresh := &group{key: key, buffers: make([]sql.AggregationBuffer, len(g.selected))}
+	for i, e := range g.selected {
+		if fresh.buffers[i], err = newBuffer(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+	g.index[h] = append(g.index[h], fresh)
+	g.groups = append(g.groups, fresh)
+	return fresh, nil
+}
+
+func (g *groupIter) sameKey(ctx *sql.Context, a, b sql.Row) (bool, error) {
+	for i := range a {
+		if a[i] == nil || b[i] == nil {
+			if a[i] == nil && b[i] == nil {
+				continue // NULLs form one group
+			}
+			return false, nil
+		}
+		c, err := g.types[i].Type.Compare(ctx, a[i], b[i])
+		if err != nil || c != 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// newBuffer returns the buffer of a selected expression; one without an aggregate has the value of the group's first
+// row.
+func newBuffer(ctx *sql.Context, e sql.Expression) (sql.AggregationBuffer, error) {
+	if a, ok := e.(sql.Aggregation); ok {
+		return a.NewBuffer(ctx)
+	}
+	return aggregation.NewFirst(e).NewBuffer(ctx)
+}
+
+// Close implements sql.RowIter.
+func (g *groupIter) Close(ctx *sql.Context) error {
+	for _, gr := range g.groups {
+		for _, b := range gr.buffers {
+			if b != nil {
+				b.Dispose(ctx)
+			}
+		}
+	}
+	g.groups, g.index = nil, map[uint64][]*group{}
+	return g.child.Close(ctx)
+}

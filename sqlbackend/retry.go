@@ -1,0 +1,183 @@
+package sqlbackend
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/rowexec"
+	"github.com/dolthub/go-mysql-server/sql/transform"
+
+	"lancesql/engine"
+	"lancesql/internal/errs"
+)
+
+// retryRounds bounds how often one statement runs. Every round keeps the row locks of the rounds before, so each makes
+// progress; a statement that still meets changed rows after so many is one that many others overtake.
+const retryRounds = 128
+
+// transactional is a session with an engine transaction; *Conn is one.
+type transactional interface {
+	Txn() *engine.Txn
+}
+
+// rootBuilder sees plans first. At the root of a data-changing statement it puts an iterator that runs the statement
+// again when a row it wants to change changed after it was read; every other node goes to operators.
+type rootBuilder struct {
+	operators sql.NodeExecBuilder
+	// inner builds the statement below the retry: it never puts another retry on top of a nested root, whose iterators
+	// the frontend recognises by type.
+	inner *rowexec.BaseBuilder
+}
+
+// Build implements sql.NodeExecBuilder; nil, nil declines the node.
+func (b *rootBuilder) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) {
+	if len(row) == 0 && changesRows(n) {
+		if txn := txnOf(ctx); txn != nil {
+			return b.retry(ctx, n, txn)
+		}
+	}
+	return b.operators.Build(ctx, n, row)
+}
+
+func txnOf(ctx *sql.Context) *engine.Txn {
+	if s, ok := ctx.Session.(transactional); ok {
+		return s.Txn()
+	}
+	return nil
+}
+
+// changesRows reports whether n is the root of a statement that may be run again. LOAD DATA may not: its input is read
+// once; it writes by full key and meets no conflict of this kind.
+func changesRows(n sql.Node) bool {
+	switch n := n.(type) {
+	case *plan.Update, *plan.DeleteFrom:
+		return true
+	case *plan.InsertInto:
+		return !readsStream(n.Source)
+	case *plan.TriggerExecutor:
+		return changesRows(n.Left())
+	}
+	return false
+}
+
+func readsStream(n sql.Node) bool {
+	found := false
+	transform.Inspect(n, func(n sql.Node) bool {
+		if _, ok := n.(*plan.LoadData); ok {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+func (b *rootBuilder) retry(ctx *sql.Context, n sql.Node, txn *engine.Txn) (sql.RowIter, error) {
+	mark := txn.Mark()
+	child, err := b.inner.Build(ctx, n, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &retryIter{node: n, inner: b.inner, txn: txn, mark: mark, child: child}, nil
+}
+
+// retryIter runs a statement until no row it changes had changed since it was read. It reads all result rows before it
+// gives the first away, since a later conflict takes them back; a DML statement has one, or the rows of RETURNING.
+type retryIter struct {
+	node  sql.Node
+	inner *rowexec.BaseBuilder
+	txn   *engine.Txn
+	mark  engine.Mark
+
+	child sql.RowIter
+	done  bool
+	rows  []sql.Row
+}
+
+var _ sql.MutableRowIter = (*retryIter)(nil)
+
+// GetChildIter implements sql.MutableRowIter.
+func (r *retryIter) GetChildIter() sql.RowIter { return r.child }
+
+// WithChildIter implements sql.MutableRowIter: the frontend puts its accumulator here.
+func (r *retryIter) WithChildIter(child sql.RowIter) sql.RowIter {
+	c := *r
+	c.child = child
+	return &c
+}
+
+// Next implements sql.RowIter.
+func (r *retryIter) Next(ctx *sql.Context) (sql.Row, error) {
+	if !r.done {
+		if err := r.run(ctx); err != nil {
+			return nil, err
+		}
+		r.done = true
+	}
+	if len(r.rows) == 0 {
+		return nil, io.EOF
+	}
+	row := r.rows[0]
+	r.rows = r.rows[1:]
+	return row, nil
+}
+
+func (r *retryIter) run(ctx *sql.Context) error {
+	warnings := ctx.Session.Warnings()
+	for round := 1; ; round++ {
+		err := r.drain(ctx)
+		if err == nil || !isConflict(err) {
+			return err
+		}
+		if cerr := r.child.Close(ctx); cerr != nil && !isConflict(cerr) {
+			return errors.Join(err, cerr)
+		}
+		r.txn.RollbackTo(r.mark)
+		if round >= retryRounds {
+			return fmt.Errorf("statement met changed rows %d times: %w", round, errs.ErrDeadlock)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r.txn.RefreshStatement()
+		restoreWarnings(ctx, warnings)
+		child, err := r.inner.Build(ctx, r.node, nil)
+		if err != nil {
+			return err
+		}
+		r.child, _ = rowexec.AddAccumulatorIter(ctx, child)
+	}
+}
+
+// drain reads all rows of one round.
+func (r *retryIter) drain(ctx *sql.Context) error {
+	r.rows = r.rows[:0]
+	for {
+		row, err := r.child.Next(ctx)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r.rows = append(r.rows, row)
+	}
+}
+
+// restoreWarnings drops what a round that did not count has warned about. Warnings are listed newest first.
+func restoreWarnings(ctx *sql.Context, warnings []*sql.Warning) {
+	ctx.Session.ClearWarnings()
+	for i := len(warnings) - 1; i >= 0; i-- {
+		ctx.Session.Warn(warnings[i])
+	}
+}
+
+// Close implements sql.RowIter.
+func (r *retryIter) Close(ctx *sql.Context) error {
+	r.rows = nil
+	return r.child.Close(ctx)
+}
+
+func isConflict(err error) bool { return isAny(causes(err), errs.ErrWriteConflict) }

@@ -1,0 +1,34 @@
+package sqlbackend
+
+import (
+	sqle "github.com/dolthub/go-mysql-server"
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/analyzer"
+	"github.com/dolthub/go-mysql-server/sql/mysql_db"
+	"github.com/dolthub/go-mysql-server/sql/rowexec"
+
+	"lancesql/engine"
+)
+
+// NewSQLEngine returns the frontend's engine over p, with lancesql's parser, functions, system variables and operators.
+// Accounts are off until a server adds them. The caller closes it before e.
+func NewSQLEngine(e *engine.Engine, p *Provider) *sqle.Engine {
+	setSystemVariables()
+	overrides := sql.EngineOverrides{
+		Builder: sql.BuilderOverrides{Parser: &parser{inner: sql.NewMysqlParser(), admin: injectAdmin(e)}},
+		Hooks:   sql.ExecutionHooks{CreateTable: sql.CreateTable{PreSQLExecution: CreateTableHook}},
+	}
+	a := analyzer.NewBuilder(p).AddOverrides(overrides).Build()
+	a.Catalog.RegisterFunction(sql.NewEmptyContext(), functions()...)
+	a.Catalog.MySQLDb.SetPersister(&mysql_db.NoopPersister{})
+	front := sqle.New(a, nil)
+
+	// Why two builders: one for roots, which may be run again, one for everything below them.
+	ops := &operators{}
+	inner := rowexec.NewBuilder(ops, overrides)
+	ops.build = inner.Build
+	root := rowexec.NewBuilder(&rootBuilder{operators: ops, inner: inner}, overrides)
+	inner.Runner, root.Runner = front, front // CALL and DDL hooks run statements through it
+	a.ExecBuilder = root
+	return front
+}

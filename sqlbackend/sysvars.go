@@ -1,0 +1,111 @@
+package sqlbackend
+
+import (
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/types"
+)
+
+const (
+	charsetName   = "utf8mb4"
+	collationName = "utf8mb4_0900_ai_ci"
+
+	lockWaitDefault = 50         // seconds, as in MySQL
+	lockWaitMax     = 1073741824 // seconds, as in MySQL
+	connectionsMax  = 151        // as in MySQL
+)
+
+// setSystemVariables puts lancesql's variables and defaults into the frontend's registry. The registry belongs to the
+// process: engines of one process share it, and SET GLOBAL with it; setting it again changes nothing.
+func setSystemVariables() {
+	if _, v, ok := sql.SystemVariables.GetGlobal("version"); ok && v == ServerVersion {
+		return
+	}
+	sql.SystemVariables.AddSystemVariables(missingVariables())
+	sql.SystemVariables.AddSystemVariables(replacedVariables())
+}
+
+// replacedVariables redefines variables of the frontend.
+func replacedVariables() []sql.SystemVariable {
+	vars := []sql.SystemVariable{
+		textVariable("version", ServerVersion, sql.SystemVariableScope_Global, false),
+		textVariable("version_comment", versionComment, sql.SystemVariableScope_Global, false),
+		// Why: the frontend reads and writes any file of the server when this is empty; nothing is below a relative path.
+		textVariable("secure_file_priv", "NULL", sql.SystemVariableScope_Global, false),
+		&sql.MysqlSystemVariable{
+			Name: "innodb_lock_wait_timeout", Scope: sql.GetMysqlScope(sql.SystemVariableScope_Both), Dynamic: true,
+			Type:    types.NewSystemIntType("innodb_lock_wait_timeout", 1, lockWaitMax, false),
+			Default: int64(lockWaitDefault),
+		},
+	}
+	for _, name := range []string{"character_set_client", "character_set_connection", "character_set_database",
+		"character_set_results", "character_set_server", "collation_connection", "collation_database", "collation_server"} {
+		if v := withDefault(name); v != nil {
+			vars = append(vars, v)
+		}
+	}
+	return vars
+}
+
+// withDefault returns the frontend's definition of a character set or collation variable with MySQL's default.
+func withDefault(name string) sql.SystemVariable {
+	v, _, ok := sql.SystemVariables.GetGlobal(name)
+	if !ok {
+		return nil
+	}
+	old, ok := v.(*sql.MysqlSystemVariable)
+	if !ok {
+		return nil
+	}
+	fixed := *old
+	fixed.Default = charsetName
+	if name[:4] == "coll" {
+		fixed.Default = collationName
+	}
+	return &fixed
+}
+
+// missingVariables are variables that clients and tools ask for and the frontend lacks.
+func missingVariables() []sql.SystemVariable {
+	const global, both, session = sql.SystemVariableScope_Global, sql.SystemVariableScope_Both, sql.SystemVariableScope_Session
+	all := []sql.SystemVariable{
+		textVariable("have_query_cache", "NO", global, false),
+		textVariable("have_ssl", "DISABLED", global, false),
+		textVariable("have_openssl", "DISABLED", global, false),
+		textVariable("innodb_version", ServerVersion, global, false),
+		textVariable("innodb_default_row_format", "dynamic", global, true),
+		textVariable("optimizer_switch", "", both, true),
+		boolVariable("innodb_file_per_table", 1, global),
+		boolVariable("innodb_strict_mode", 1, both),
+		boolVariable("profiling", 0, both),
+		intVariable("innodb_flush_log_at_trx_commit", 0, 2, 1, global, false),
+		intVariable("warning_count", 0, 1<<31, 0, session, false),
+		intVariable("error_count", 0, 1<<31, 0, session, false),
+		intVariable("identity", 0, 1<<62, 0, session, true),
+	}
+	var missing []sql.SystemVariable
+	for _, v := range all {
+		if _, _, ok := sql.SystemVariables.GetGlobal(v.GetName()); !ok {
+			missing = append(missing, v)
+		}
+	}
+	return missing
+}
+
+func textVariable(name, value string, scope sql.MysqlSVScopeType, dynamic bool) sql.SystemVariable {
+	return &sql.MysqlSystemVariable{
+		Name: name, Scope: sql.GetMysqlScope(scope), Dynamic: dynamic, Type: types.NewSystemStringType(name), Default: value,
+	}
+}
+
+func boolVariable(name string, value int8, scope sql.MysqlSVScopeType) sql.SystemVariable {
+	return &sql.MysqlSystemVariable{
+		Name: name, Scope: sql.GetMysqlScope(scope), Dynamic: true, Type: types.NewSystemBoolType(name), Default: value,
+	}
+}
+
+func intVariable(name string, low, high, value int64, scope sql.MysqlSVScopeType, dynamic bool) sql.SystemVariable {
+	return &sql.MysqlSystemVariable{
+		Name: name, Scope: sql.GetMysqlScope(scope), Dynamic: dynamic,
+		Type: types.NewSystemIntType(name, low, high, false), Default: value,
+	}
+}
