@@ -1,0 +1,137 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"lancesql/internal/errs"
+	"lancesql/internal/objstore"
+)
+
+// Read visits the entries from position from (1 if 0) to the last existing one, in order, and returns the
+// position of the last (from-1 if there is none). limit bounds the size of one entry in bytes (errs.ErrLimit;
+// 0 or less = 1 GiB). The batches are released when visit returns: retain what must stay.
+//
+// An entry that cannot be decoded is an errs.ErrCorruption naming the object, at the end of the log too: a put
+// is atomic, so a torn entry is not an unfinished append. So is a missing position below an existing one.
+// Entries of an epoch above the reader's own are the caller's to refuse.
+// Spec: MemWAL, "Recovery".
+func Read(ctx context.Context, st objstore.Store, dir string, from Position, limit int64, visit func(Entry) error) (tail Position, err error) {
+	from = max(from, 1)
+	if limit <= 0 {
+		limit = maxEntryBytes
+	}
+	next := from
+	for {
+		for {
+			found, err := readOne(ctx, st, dir, next, limit, visit)
+			if err != nil {
+				return next - 1, err
+			}
+			if !found {
+				break
+			}
+			next++
+		}
+		// Why: a hole must not end the replay silently. A position that appears behind the listing while it
+		// runs was appended meanwhile, and is read by going round again.
+		last, err := lastPosition(ctx, st, dir)
+		if err != nil || last < next {
+			return next - 1, err
+		}
+		if _, err := st.Stat(ctx, EntryName(dir, next)); err != nil {
+			if errors.Is(err, errs.ErrNotFound) {
+				err = errs.Corrupt(EntryName(dir, next), -1, "WAL entry %d is missing but entry %d exists", next, last)
+			}
+			return next - 1, err
+		}
+	}
+}
+
+func readOne(ctx context.Context, st objstore.Store, dir string, p Position, limit int64, visit func(Entry) error) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	name := EntryName(dir, p)
+	data, err := st.ReadAll(ctx, name, limit)
+	if errors.Is(err, errs.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read WAL entry %d of %s: %w", p, dir, err)
+	}
+	e, err := DecodeEntry(name, data)
+	if err != nil {
+		return false, err
+	}
+	defer e.Release()
+	e.Position = p
+	return true, visit(e)
+}
+
+// positions lists the positions present in the log of dir, in no order, with their sizes in bytes.
+func positions(ctx context.Context, st objstore.Store, dir string, visit func(p Position, size int64) error) error {
+	err := st.List(ctx, dir+"/"+entryDir, func(i objstore.Info) error {
+		if p, ok := parseEntryName(i.Name); ok && !i.Dir {
+			return visit(p, i.Size)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list WAL of %s: %w", dir, err)
+	}
+	return nil
+}
+
+// lastPosition returns the greatest position present, 0 if none.
+func lastPosition(ctx context.Context, st objstore.Store, dir string) (last Position, err error) {
+	err = positions(ctx, st, dir, func(p Position, _ int64) error { last = max(last, p); return nil })
+	return last, err
+}
+
+// Remove deletes the data entries at or below upTo, which a published generation covers, oldest first. Fence
+// sentinels stay, and so does what cannot be decoded, which may have been one.
+//
+// Why sentinels stay: a writer stalled since before a claim appends at the position where the claimant put its
+// sentinel. As long as that is there it collides and learns that it is fenced; every position below was its
+// own, so it never writes to one that this freed. Spec: MemWAL, "Garbage collection" (warning on WAL files).
+func Remove(ctx context.Context, st objstore.Store, dir string, upTo Position) error {
+	type object struct {
+		p    Position
+		size int64
+	}
+	var found []object
+	if err := positions(ctx, st, dir, func(p Position, size int64) error {
+		if p <= upTo {
+			found = append(found, object{p, size})
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	slices.SortFunc(found, func(a, b object) int { return int(int64(a.p) - int64(b.p)) })
+	for _, o := range found {
+		name := EntryName(dir, o.p)
+		if o.size <= sentinelBytes {
+			data, err := st.ReadAll(ctx, name, sentinelBytes)
+			if errors.Is(err, errs.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("remove WAL entry %d of %s: %w", o.p, dir, err)
+			}
+			e, err := DecodeEntry(name, data)
+			keep := err != nil || e.Sentinel
+			e.Release()
+			if keep {
+				continue
+			}
+		}
+		if err := st.Delete(ctx, name); err != nil {
+			return fmt.Errorf("remove WAL entry %d of %s: %w", o.p, dir, err)
+		}
+	}
+	return nil
+}
