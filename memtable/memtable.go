@@ -48,7 +48,8 @@ type Chunk struct {
 
 // New returns an empty MemTable of generation gen. schema is the table's physical columns and a trailing
 // Boolean `_tombstone`; keyCols are the key columns in key order (none: append-only table, sp may be nil).
-// The MemTable owns sp and drops it when it is freed. errs.ErrInvalid for another schema,
+// The MemTable writes to sp but does not own it: the key entries outlive it in its flushed generation, whose rows
+// keep their offsets, so whoever made sp drops it. errs.ErrInvalid for another schema,
 // errs.ErrUnsupported for a key column without a tuple encoding.
 func New(gen uint64, schema *arrow.Schema, keyCols []int, sp *pkstore.Space) (*MemTable, error) {
 	return NewWithAllocator(memory.DefaultAllocator, gen, schema, keyCols, sp)
@@ -253,7 +254,7 @@ func (m *MemTable) TryRetain() bool {
 	}
 }
 
-// Release drops a reference; the last one frees the batches and drops the Space.
+// Release drops a reference; the last one frees the batches.
 func (m *MemTable) Release() {
 	if m.refs.Add(-1) != 0 {
 		return
@@ -262,8 +263,5 @@ func (m *MemTable) Release() {
 	defer m.appendMu.Unlock()
 	if l := m.log.Swap(nil); l != nil {
 		l.release()
-	}
-	if m.space != nil {
-		_ = m.space.Drop() // a broken store reports itself to whoever reads next
 	}
 }

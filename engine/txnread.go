@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"lancesql/internal/arrowx"
+	"lancesql/internal/rowkey"
+	"lancesql/lsm"
+)
+
+// viewFor returns the view a read of kind k uses, taking it if this is the first such read.
+func (t *Txn) viewFor(k ReadKind) *view {
+	perStatement := t.opts.Isolation == ReadCommitted || t.opts.Isolation == ReadUncommitted
+	if k == Current || perStatement {
+		if t.stmt == nil {
+			t.stmt = t.e.views.register(&t.e.seq)
+		}
+		return t.stmt
+	}
+	if t.view == nil {
+		t.view = t.e.views.register(&t.e.seq)
+	}
+	return t.view
+}
+
+// Scan reads the table at the view of k plus own writes made before the running statement began.
+func (t *Txn) Scan(ctx context.Context, tbl *TableEntry, k ReadKind, spec lsm.ScanSpec) (arrowx.BatchReader, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	ot, err := t.e.openTable(ctx, tbl)
+	if err != nil {
+		return nil, err
+	}
+	v := t.viewFor(k)
+	snap, err := ot.table.Snapshot(v.seq)
+	if err != nil {
+		return nil, fmt.Errorf("read %s.%s: %w", tbl.Database, tbl.Name, err)
+	}
+	var own *lsm.Overlay
+	if to := t.overlay.tables[tbl.ID]; to != nil {
+		keys, rows := to.visible(t.start)
+		if len(keys) > 0 {
+			own = &lsm.Overlay{Keys: keys, Rows: rows}
+		}
+	}
+	r, err := snap.Scan(ctx, spec, own)
+	if err != nil {
+		snap.Release()
+		return nil, fmt.Errorf("scan %s.%s: %w", tbl.Database, tbl.Name, err)
+	}
+	t.e.views.retain(v)
+	return &scanReader{inner: r, release: func() {
+		snap.Release()
+		t.e.views.release(v)
+	}}, nil
+}
+
+// scanReader keeps the snapshot and the view alive until Close.
+type scanReader struct {
+	inner   arrowx.BatchReader
+	release func()
+}
+
+func (s *scanReader) Schema() *arrow.Schema { return s.inner.Schema() }
+
+func (s *scanReader) Next() (arrow.RecordBatch, error) {
+	if s.release == nil {
+		return nil, io.EOF
+	}
+	return s.inner.Next()
+}
+
+func (s *scanReader) Close() error {
+	if s.release == nil {
+		return nil
+	}
+	err := s.inner.Close()
+	s.release()
+	s.release = nil
+	return err
+}
+
+// Get is a current read of one key including all own writes. columns are physical positions.
+func (t *Txn) Get(ctx context.Context, tbl *TableEntry, key rowkey.Key, columns []int) (arrowx.Row, bool, error) {
+	if err := t.check(); err != nil {
+		return nil, false, err
+	}
+	if op, ok := t.overlay.newest(tbl.ID, key, t.overlay.mark()); ok {
+		if op.row == nil {
+			return nil, false, nil
+		}
+		return project(op.row, columns), true, nil
+	}
+	ot, err := t.e.openTable(ctx, tbl)
+	if err != nil {
+		return nil, false, err
+	}
+	return t.e.currentRow(ctx, ot, key, columns)
+}
+
+// currentRow reads the newest committed row of the key.
+func (e *Engine) currentRow(ctx context.Context, ot *openTable, key rowkey.Key, columns []int) (arrowx.Row, bool, error) {
+	v := e.views.register(&e.seq)
+	defer e.views.release(v)
+	snap, err := ot.table.Snapshot(v.seq)
+	if err != nil {
+		return nil, false, err
+	}
+	defer snap.Release()
+	return snap.Row(ctx, key, columns)
+}
+
+func project(row arrowx.Row, columns []int) arrowx.Row {
+	out := make(arrowx.Row, len(columns))
+	for i, c := range columns {
+		out[i] = row[c]
+	}
+	return out
+}

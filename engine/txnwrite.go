@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"lancesql/engine/lock"
+	"lancesql/internal/arrowx"
+	"lancesql/internal/errs"
+	"lancesql/internal/rowkey"
+)
+
+// Insert adds a row (all physical columns). It takes the X lock of the key, then looks at the newest
+// committed row and at own writes; a taken key is a *DuplicateKeyError with the complete stored row.
+func (t *Txn) Insert(ctx context.Context, tbl *TableEntry, row arrowx.Row) error {
+	ot, err := t.writable(ctx, tbl)
+	if err != nil {
+		return err
+	}
+	key, err := ot.key(row)
+	if err != nil {
+		return err
+	}
+	if err := t.claim(ctx, ot, key); err != nil {
+		return err
+	}
+	t.overlay.write(tbl, key, row)
+	return nil
+}
+
+// Update replaces oldRow, as a scan of this statement returned it, by newRow. errs.ErrWriteConflict if another
+// transaction changed the row after the statement's view was taken: undo the statement, RefreshStatement, run again.
+func (t *Txn) Update(ctx context.Context, tbl *TableEntry, oldRow, newRow arrowx.Row) error {
+	ot, err := t.writable(ctx, tbl)
+	if err != nil {
+		return err
+	}
+	oldKey, err := ot.key(oldRow)
+	if err != nil {
+		return err
+	}
+	newKey, err := ot.key(newRow)
+	if err != nil {
+		return err
+	}
+	if err := t.lockUnchanged(ctx, ot, oldKey); err != nil {
+		return err
+	}
+	if newKey != oldKey {
+		if err := t.claim(ctx, ot, newKey); err != nil {
+			return err
+		}
+		t.overlay.write(tbl, oldKey, nil)
+	}
+	t.overlay.write(tbl, newKey, newRow)
+	return nil
+}
+
+// Delete removes oldRow; errors as for Update.
+func (t *Txn) Delete(ctx context.Context, tbl *TableEntry, oldRow arrowx.Row) error {
+	ot, err := t.writable(ctx, tbl)
+	if err != nil {
+		return err
+	}
+	key, err := ot.key(oldRow)
+	if err != nil {
+		return err
+	}
+	if err := t.lockUnchanged(ctx, ot, key); err != nil {
+		return err
+	}
+	t.overlay.write(tbl, key, nil)
+	return nil
+}
+
+// LockKey takes the lock of a key whether or not its row exists (SELECT … FOR UPDATE by key).
+func (t *Txn) LockKey(ctx context.Context, tbl *TableEntry, key rowkey.Key, mode lock.Mode) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	return t.lock(ctx, tbl, key, mode)
+}
+
+func (t *Txn) writable(ctx context.Context, tbl *TableEntry) (*openTable, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	if t.opts.ReadOnly {
+		return nil, fmt.Errorf("write in a read-only transaction: %w", errs.ErrInvalid)
+	}
+	if err := t.e.Failed(); err != nil {
+		return nil, err
+	}
+	ot, err := t.e.openTable(ctx, tbl)
+	if err != nil {
+		return nil, err
+	}
+	return ot, ot.admit(ctx)
+}
+
+func (t *Txn) lock(ctx context.Context, tbl *TableEntry, key rowkey.Key, mode lock.Mode) error {
+	res := lock.Resource{Table: tbl.ID, Key: string(key)}
+	err := t.e.locks.Lock(ctx, t.owner, res, mode, t.opts.LockWait)
+	if errors.Is(err, errs.ErrDeadlock) {
+		// Why: a deadlock victim loses its whole transaction, as in InnoDB; its locks must go at once so that
+		// the others can proceed.
+		t.Rollback()
+	}
+	return err
+}
+
+// claim locks a key that is about to be written and fails if its row exists.
+func (t *Txn) claim(ctx context.Context, ot *openTable, key rowkey.Key) error {
+	if err := t.lock(ctx, ot.entry, key, lock.X); err != nil {
+		return err
+	}
+	row, found, err := t.Get(ctx, ot.entry, key, ot.allColumns)
+	if err != nil {
+		return err
+	}
+	if found {
+		return &DuplicateKeyError{Table: ot.entry, Key: key, Existing: row}
+	}
+	return nil
+}
+
+// lockUnchanged locks the key of a row read by this statement and verifies that nobody replaced it since.
+func (t *Txn) lockUnchanged(ctx context.Context, ot *openTable, key rowkey.Key) error {
+	if err := t.lock(ctx, ot.entry, key, lock.X); err != nil {
+		return err
+	}
+	if _, own := t.overlay.newest(ot.entry.ID, key, t.overlay.mark()); own {
+		return nil // Why: our own write, and the lock has been ours since before it
+	}
+	stmt := t.viewFor(Current)
+	now := t.e.views.register(&t.e.seq)
+	defer t.e.views.release(now)
+	if now.seq == stmt.seq {
+		return nil
+	}
+	snap, err := ot.table.Snapshot(now.seq)
+	if err != nil {
+		return err
+	}
+	defer snap.Release()
+	same, err := snap.Unchanged(ctx, key, stmt.seq)
+	if err != nil {
+		return err
+	}
+	if !same {
+		return fmt.Errorf("table %s.%s: %w", ot.entry.Database, ot.entry.Name, errs.ErrWriteConflict)
+	}
+	return nil
+}

@@ -1,0 +1,390 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"lancesql/internal/arrowx"
+	"lancesql/internal/errs"
+	"lancesql/internal/rowkey"
+	"lancesql/lance/rowaddr"
+	"lancesql/lance/table"
+)
+
+// Hooks are what a mover needs to know about the engine's clock of commits.
+type Hooks struct {
+	LowWater func() uint64 // smallest CommitSeq any view may have
+	Advance  func() uint64 // takes a fresh CommitSeq for an adoption
+}
+
+// mergeAttemptsMax bounds how often a merge starts over because outside commits arrived.
+const mergeAttemptsMax = 20
+
+// retired is a merged generation, or base key entries no new Version needs, waiting for removal.
+type retired struct {
+	number uint64
+	dir    string
+	state  *genState // nil when found merged at open
+	since  time.Time
+	stale  *staleKeys
+}
+
+// staleKeys are entries of the base key space whose rows the base version `from` no longer holds.
+type staleKeys struct {
+	keys *keySpace
+	from uint64
+	key  []rowkey.Key
+	row  []uint64
+}
+
+// Merge folds all flushed generations into the base table in one commit that carries the merged generation
+// number. Outside commits met on the way are adopted first. It is a no-op without flushed generations.
+// Spec: MemWAL, "Background jobs merge flushed generations"; memwal.md §12.
+func (t *Table) Merge(ctx context.Context, h Hooks) error {
+	t.mergeMu.Lock()
+	defer t.mergeMu.Unlock()
+	for range mergeAttemptsMax {
+		if err := t.adopt(ctx, h); err != nil {
+			return fmt.Errorf("adopt outside commits: %w", err)
+		}
+		err := t.mergeOnce(ctx)
+		t.prune(h.LowWater())
+		if !errors.Is(err, errs.ErrConflict) {
+			return err
+		}
+	}
+	return fmt.Errorf("merge table %s: %w", t.root, errs.ErrConflict)
+}
+
+// fold is one merge being computed.
+type fold struct {
+	t       *Table
+	v       *Version
+	pending []*generation
+	top     uint64 // highest generation folded in
+
+	dead     map[uint32]*roaring.Bitmap // base rows that die, by fragment
+	emitted  []*roaring.Bitmap          // per pending generation: offsets copied, in order
+	keys     []rowkey.Key               // keys of the copied rows, in order
+	written  []*table.Fragment          // new fragments, in order
+	stale    staleKeys
+	writer   *table.FragmentWriter
+	inWriter int64
+}
+
+func (t *Table) mergeOnce(ctx context.Context) (err error) {
+	v, err := t.newest()
+	if err != nil {
+		return err
+	}
+	defer t.release(v)
+	f := &fold{t: t, v: v, dead: make(map[uint32]*roaring.Bitmap), stale: staleKeys{keys: v.base.keys}}
+	for _, g := range v.gens[:len(v.gens)-1] {
+		if g.mem != nil {
+			break // Why: ascending order; what lies above an unflushed generation must wait (I5)
+		}
+		f.pending = append(f.pending, g)
+		f.top = g.number
+	}
+	if len(f.pending) == 0 {
+		return nil
+	}
+	defer func() {
+		if f.writer != nil {
+			f.writer.Abort()
+		}
+	}()
+	f.collectDeaths()
+	if err := f.copyRows(ctx); err != nil {
+		return err
+	}
+	ds, err := f.commit(ctx)
+	if err != nil {
+		return err
+	}
+	// Durable: the base covers the generations from here on.
+	return f.publish(ctx, ds)
+}
+
+// collectDeaths finds the base rows that rows of the pending generations replaced. Deaths by generations up
+// to top are final: those generations take no more rows.
+func (f *fold) collectDeaths() {
+	f.v.base.deaths.each(func(a rowaddr.Addr, d death) {
+		if d.killer > f.top {
+			return
+		}
+		bm := f.dead[a.Fragment()]
+		if bm == nil {
+			bm = roaring.New()
+			f.dead[a.Fragment()] = bm
+		}
+		bm.Add(a.Offset())
+	})
+}
+
+// copyRows writes every row of the pending generations that no pending generation replaced, tombstones
+// excepted, generations ascending and rows in order.
+func (f *fold) copyRows(ctx context.Context) error {
+	for _, g := range f.pending {
+		dead := roaring.New()
+		g.deaths.each(func(a rowaddr.Addr, d death) {
+			if d.killer <= f.top {
+				dead.Add(a.Offset())
+			}
+		})
+		kept := roaring.New()
+		if err := f.copyGeneration(ctx, g, dead, kept); err != nil {
+			return fmt.Errorf("copy generation %d: %w", g.number, err)
+		}
+		f.emitted = append(f.emitted, kept)
+	}
+	return f.finishFragment(ctx)
+}
+
+func (f *fold) copyGeneration(ctx context.Context, g *generation, dead, kept *roaring.Bitmap) error {
+	r, err := g.ds.ScanFragment(ctx, g.frag, g.fieldIDs, 0, g.frag.PhysicalRows, f.t.o.BatchRows)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for {
+		first, rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		err = f.copyBatch(ctx, uint32(first), rec, dead, kept)
+		rec.Release()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (f *fold) copyBatch(ctx context.Context, first uint32, rec arrow.RecordBatch, dead, kept *roaring.Bitmap) error {
+	tomb, ok := rec.Column(int(rec.NumCols()) - 1).(*array.Boolean)
+	if !ok {
+		return errs.Corrupt(f.t.shard.path, -1, "tombstone column is not boolean")
+	}
+	keys, err := f.t.encoder.Batch(rec, f.t.keyCols)
+	if err != nil {
+		return err
+	}
+	mask := arrowx.NewMask(int(rec.NumRows()))
+	for i := range keys {
+		off := first + uint32(i)
+		if dead.Contains(off) {
+			continue
+		}
+		if err := f.retireBaseKey(keys[i]); err != nil {
+			return err
+		}
+		if tomb.Value(i) {
+			continue
+		}
+		mask.Set(i)
+		kept.Add(off)
+		f.keys = append(f.keys, keys[i])
+	}
+	if mask.Count() == 0 {
+		return nil
+	}
+	out, err := f.t.project(rec, mask)
+	if err != nil {
+		return err
+	}
+	defer out.Release()
+	return f.write(ctx, out)
+}
+
+// retireBaseKey remembers the base key entries that the merge makes useless.
+func (f *fold) retireBaseKey(k rowkey.Key) error {
+	if len(f.dead) == 0 {
+		return nil
+	}
+	hits, err := f.v.base.keys.Rows(k)
+	if err != nil {
+		return err
+	}
+	for _, h := range hits {
+		a := rowaddr.Addr(h.Row)
+		if bm := f.dead[a.Fragment()]; bm != nil && bm.Contains(a.Offset()) {
+			f.stale.key = append(f.stale.key, k)
+			f.stale.row = append(f.stale.row, h.Row)
+		}
+	}
+	return nil
+}
+
+// project keeps the masked rows and the physical columns of a generation batch.
+func (t *Table) project(rec arrow.RecordBatch, mask *arrowx.Mask) (arrow.RecordBatch, error) {
+	rows, err := arrowx.FilterByMask(t.o.Alloc, rec, mask)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Release()
+	n := t.physical.NumFields()
+	return array.NewRecordBatch(t.physical, rows.Columns()[:n], rows.NumRows()), nil
+}
+
+func (f *fold) write(ctx context.Context, rec arrow.RecordBatch) error {
+	if f.writer == nil {
+		w, err := f.v.base.ds.NewFragmentWriter(ctx)
+		if err != nil {
+			return err
+		}
+		f.writer, f.inWriter = w, 0
+	}
+	if err := f.writer.Write(rec); err != nil {
+		return err
+	}
+	if f.inWriter += rec.NumRows(); f.inWriter >= f.t.o.RowsPerFragment {
+		return f.finishFragment(ctx)
+	}
+	return nil
+}
+
+func (f *fold) finishFragment(ctx context.Context) error {
+	if f.writer == nil {
+		return nil
+	}
+	frag, err := f.writer.Finish(ctx)
+	f.writer = nil
+	if err != nil {
+		return err
+	}
+	f.written = append(f.written, frag)
+	return nil
+}
+
+// commit writes the deletion vectors and the one Update transaction.
+func (f *fold) commit(ctx context.Context) (*table.Dataset, error) {
+	b := f.v.base
+	op := table.Update{
+		NewFragments: f.written,
+		Merged:       []table.MergedGeneration{{Shard: f.t.shard.id, Generation: f.top}},
+	}
+	for _, frag := range b.frags {
+		dead := f.dead[uint32(frag.ID)]
+		if dead == nil {
+			continue
+		}
+		all := dead.Clone()
+		if old := b.deleted[uint32(frag.ID)]; old != nil {
+			all.Or(old)
+		}
+		if all.GetCardinality() >= frag.PhysicalRows {
+			op.RemovedFragmentIDs = append(op.RemovedFragmentIDs, frag.ID)
+			continue
+		}
+		file, err := b.ds.WriteDeletions(ctx, frag.ID, all)
+		if err != nil {
+			return nil, err
+		}
+		op.UpdatedFragments = append(op.UpdatedFragments, frag.WithDeletion(file))
+	}
+	for _, field := range b.ds.Schema().Fields {
+		op.FieldsForPreservingFragBitmap = append(op.FieldsForPreservingFragBitmap, uint32(field.ID))
+	}
+	return b.ds.Commit(ctx, op)
+}
+
+// publish indexes the new fragments, translates the deaths that arrived meanwhile and swaps the Version.
+func (f *fold) publish(ctx context.Context, ds *table.Dataset) error {
+	t, old := f.t, f.v.base
+	deaths := NewDeathLog()
+	nb, err := newBase(ctx, ds, t.physical, old.keys, deaths)
+	if err != nil {
+		return t.stop(err)
+	}
+	addrs, err := f.newAddresses(nb)
+	if err != nil {
+		return t.stop(err)
+	}
+	rows := make([]uint64, len(addrs))
+	for i, a := range addrs {
+		rows[i] = uint64(a)
+	}
+	if err := nb.keys.Put(f.keys, rows, nil); err != nil {
+		return t.stop(err)
+	}
+	t.latch.Lock()
+	defer t.latch.Unlock()
+	old.deaths.each(func(a rowaddr.Addr, d death) {
+		if d.killer > f.top {
+			deaths.Kill(a, d.seq, d.killer)
+		}
+	})
+	base := 0
+	floor := f.v.floor
+	for i, g := range f.pending {
+		kept := f.emitted[i]
+		g.deaths.each(func(a rowaddr.Addr, d death) {
+			if d.killer > f.top && kept.Contains(a.Offset()) {
+				deaths.Kill(addrs[base+int(kept.Rank(a.Offset()))-1], d.seq, d.killer)
+			}
+		})
+		base += int(kept.GetCardinality())
+		floor = max(floor, g.births.Last())
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	cur := t.chain[len(t.chain)-1]
+	t.publishLocked(&Version{base: nb, gens: slices.Clone(cur.gens[len(f.pending):]), floor: floor})
+	now := t.o.Clock.Now()
+	for _, g := range f.pending {
+		t.retired = append(t.retired, retired{number: g.number, dir: g.dir, state: g.genState, since: now})
+	}
+	if len(f.stale.key) > 0 {
+		f.stale.from = ds.Version()
+		stale := f.stale
+		t.retired = append(t.retired, retired{since: now, stale: &stale})
+	}
+	return nil
+}
+
+// newAddresses lists the address of every copied row, in order. The commit gave the new fragments ascending
+// ids above all old ones.
+func (f *fold) newAddresses(nb *base) ([]rowaddr.Addr, error) {
+	var fresh []*table.Fragment
+	for _, frag := range nb.frags {
+		if f.v.base.byID[uint32(frag.ID)] == nil {
+			fresh = append(fresh, frag)
+		}
+	}
+	if len(fresh) != len(f.written) {
+		return nil, fmt.Errorf("merge wrote %d fragments, version %d has %d new ones: %w",
+			len(f.written), nb.ds.Version(), len(fresh), errs.ErrConflict)
+	}
+	addrs := make([]rowaddr.Addr, 0, len(f.keys))
+	for i, frag := range fresh {
+		if frag.PhysicalRows != f.written[i].PhysicalRows {
+			return nil, fmt.Errorf("new fragment %d has %d rows, wrote %d: %w", frag.ID, frag.PhysicalRows, f.written[i].PhysicalRows, errs.ErrConflict)
+		}
+		for off := range uint32(frag.PhysicalRows) {
+			addrs = append(addrs, rowaddr.New(uint32(frag.ID), off))
+		}
+	}
+	if len(addrs) != len(f.keys) {
+		return nil, fmt.Errorf("merge copied %d rows, new fragments have %d: %w", len(f.keys), len(addrs), errs.ErrConflict)
+	}
+	return addrs, nil
+}
+
+// stop closes the table after a commit that memory could not follow: reopening rebuilds everything from disk.
+func (t *Table) stop(err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	return fmt.Errorf("table %s must be reopened: %w", t.root, errors.Join(errs.ErrPoisoned, err))
+}

@@ -1,0 +1,289 @@
+package lsm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/require"
+
+	"lancesql/indexes/pkstore"
+	"lancesql/internal/arrowx"
+	"lancesql/internal/objstore"
+	"lancesql/internal/predicate"
+	"lancesql/internal/rowkey"
+	"lancesql/lance/table"
+	"lancesql/lsm"
+)
+
+func tableSchema() *arrow.Schema {
+	key := arrow.NewMetadata(
+		[]string{"lance-schema:unenforced-primary-key", "lance-schema:unenforced-primary-key:position"},
+		[]string{"true", "1"})
+	return arrow.NewSchema([]arrow.Field{
+		{Name: "v", Type: arrow.BinaryTypes.String, Nullable: true},
+		{Name: "id", Type: arrow.PrimitiveTypes.Int64, Metadata: key},
+		{Name: "n", Type: arrow.PrimitiveTypes.Int32},
+	}, nil)
+}
+
+// model is a table under test with the contents of every CommitSeq that is still registered.
+type model struct {
+	t     *testing.T
+	rng   *rand.Rand
+	store objstore.Store
+	keys  *pkstore.Store
+	table *lsm.Table
+	enc   *rowkey.Encoder
+
+	visible uint64
+	now     map[int64]int32            // contents at visible
+	views   map[uint64]map[int64]int32 // registered views and what they must see
+	counts  map[string]int
+}
+
+func newModel(t *testing.T, seed uint64) *model {
+	t.Helper()
+	keys, err := pkstore.Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, keys.Close()) })
+	enc, err := lsm.KeyEncoder(tableSchema(), []int{1})
+	require.NoError(t, err)
+	m := &model{
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), store: objstore.NewMem(), keys: keys, enc: enc,
+		now: map[int64]int32{}, views: map[uint64]map[int64]int32{}, counts: map[string]int{},
+	}
+	require.NoError(t, lsm.Create(t.Context(), m.options(), "db/t.lance", tableSchema(), nil))
+	m.open()
+	return m
+}
+
+func (m *model) options() lsm.Options {
+	return lsm.Options{Store: m.store, Keys: m.keys, MemTableRows: 12, BatchRows: 5, RowsPerFragment: 9, Floor: m.visible}
+}
+
+func (m *model) open() {
+	var err error
+	m.table, err = lsm.Open(m.t.Context(), m.options(), "db/t.lance")
+	require.NoError(m.t, err)
+}
+
+func (m *model) key(id int64) rowkey.Key {
+	k, err := m.enc.Row(arrowx.Row{nil, id, nil}, []int{1})
+	require.NoError(m.t, err)
+	return k
+}
+
+func cell(n int32) any {
+	if n%4 == 0 {
+		return nil
+	}
+	return fmt.Sprint("v", n)
+}
+
+func (m *model) lowWater() uint64 {
+	low := m.visible
+	for s := range m.views {
+		low = min(low, s)
+	}
+	return low
+}
+
+func (m *model) hooks() lsm.Hooks {
+	return lsm.Hooks{LowWater: m.lowWater, Advance: func() uint64 { m.visible++; return m.visible }}
+}
+
+// commit writes up to six random keys.
+func (m *model) commit() {
+	ids := map[int64]bool{}
+	for range 1 + m.rng.IntN(6) {
+		ids[m.rng.Int64N(40)] = true
+	}
+	next := maps.Clone(m.now)
+	var ops []lsm.Op
+	for id := range ids {
+		if m.rng.IntN(3) == 0 {
+			ops = append(ops, lsm.Op{Key: m.key(id)})
+			delete(next, id)
+			continue
+		}
+		n := m.rng.Int32N(1000)
+		ops = append(ops, lsm.Op{Key: m.key(id), Row: arrowx.Row{cell(n), id, n}})
+		next[id] = n
+	}
+	st, err := m.table.Stage(m.t.Context(), ops)
+	require.NoError(m.t, err)
+	if !st.Empty() {
+		require.NoError(m.t, m.table.Append(m.t.Context(), st))
+		require.NoError(m.t, m.table.Apply(st, m.visible+1))
+		m.visible++
+	}
+	st.Release()
+	m.now = next
+	require.NoError(m.t, m.table.FreezeIfFull())
+}
+
+func (m *model) step() {
+	op := "commit"
+	switch r := m.rng.IntN(100); {
+	case r < 50:
+		m.commit()
+	case r < 60:
+		op = "view"
+		m.views[m.visible] = maps.Clone(m.now)
+	case r < 68:
+		op = "release"
+		for s := range m.views {
+			delete(m.views, s)
+			break
+		}
+	case r < 76:
+		op = "flush"
+		require.NoError(m.t, m.table.Flush(m.t.Context()))
+	case r < 80:
+		op = "freeze"
+		require.NoError(m.t, m.table.Freeze())
+	case r < 88:
+		op = "merge"
+		require.NoError(m.t, m.table.Merge(m.t.Context(), m.hooks()))
+	case r < 92:
+		op = "cleanup"
+		require.NoError(m.t, m.table.Cleanup(m.t.Context(), m.lowWater()))
+	case r < 94:
+		op = "reopen"
+		require.NoError(m.t, m.table.Close(m.t.Context()))
+		clear(m.views) // Why: views older than an open cannot be served
+		m.open()
+	case r < 97:
+		op = "outside"
+		m.outside()
+	default:
+		op = "check"
+	}
+	m.counts[op]++
+}
+
+// outside deletes nothing and appends one new key, as another Lance writer would.
+func (m *model) outside() {
+	ds, err := table.Open(m.t.Context(), m.store, "db/t.lance")
+	require.NoError(m.t, err)
+	id := 1000 + m.rng.Int64N(1_000_000)
+	rec, err := arrowx.FromRows(memory.DefaultAllocator, tableSchema(), []arrowx.Row{{cell(7), id, int32(7)}})
+	require.NoError(m.t, err)
+	defer rec.Release()
+	w, err := ds.NewFragmentWriter(m.t.Context())
+	require.NoError(m.t, err)
+	require.NoError(m.t, w.Write(rec))
+	frag, err := w.Finish(m.t.Context())
+	require.NoError(m.t, err)
+	_, err = ds.Commit(m.t.Context(), table.Append{Fragments: []*table.Fragment{frag}})
+	require.NoError(m.t, err)
+	require.NoError(m.t, m.table.Merge(m.t.Context(), m.hooks()))
+	m.now = maps.Clone(m.now)
+	m.now[id] = 7
+}
+
+func (m *model) check() {
+	for s, want := range m.views {
+		m.checkAt(s, want)
+	}
+	m.checkAt(m.visible, m.now)
+}
+
+func (m *model) checkAt(s uint64, want map[int64]int32) {
+	snap, err := m.table.Snapshot(s)
+	require.NoError(m.t, err)
+	defer snap.Release()
+	require.Equal(m.t, want, m.scan(snap, lsm.ScanSpec{Columns: []int{1, 2, 0}}, nil), "full scan at %d", s)
+
+	limit := m.rng.Int32N(1000)
+	filtered := maps.Clone(want)
+	maps.DeleteFunc(filtered, func(_ int64, n int32) bool { return n >= limit })
+	spec := lsm.ScanSpec{Columns: []int{1, 2, 0}, Filter: predicate.Compare{Column: 2, Op: predicate.Lt, Value: limit}}
+	require.Equal(m.t, filtered, m.scan(snap, spec, nil), "filtered scan at %d", s)
+
+	lo, hi := m.rng.Int64N(40), m.rng.Int64N(60)
+	ranged := maps.Clone(want)
+	maps.DeleteFunc(ranged, func(id int64, _ int32) bool { return id < lo || id >= hi })
+	spec = lsm.ScanSpec{Columns: []int{1, 2, 0}, Range: &lsm.KeyRange{Lo: m.key(lo), Hi: m.key(hi)}, BatchRows: 3}
+	require.Equal(m.t, ranged, m.scan(snap, spec, nil), "range [%d,%d) at %d", lo, hi, s)
+
+	// own writes: hide one key, replace another, add a third
+	ids := []int64{m.rng.Int64N(40), 50 + m.rng.Int64N(5), 60 + m.rng.Int64N(5)}
+	own := &lsm.Overlay{Keys: []rowkey.Key{m.key(ids[0]), m.key(ids[1]), m.key(ids[2])},
+		Rows: []arrowx.Row{nil, {cell(5), ids[1], int32(5)}, {cell(6), ids[2], int32(6)}}}
+	over := maps.Clone(want)
+	delete(over, ids[0])
+	over[ids[1]], over[ids[2]] = 5, 6
+	require.Equal(m.t, over, m.scan(snap, lsm.ScanSpec{Columns: []int{1, 2, 0}}, own), "overlay at %d", s)
+	require.Equal(m.t, over, m.scan(snap, lsm.ScanSpec{Columns: []int{1, 2, 0}, Range: &lsm.KeyRange{}, BatchRows: 4}, own), "overlay range at %d", s)
+	list := []rowkey.Key{m.key(ids[2]), m.key(3), m.key(ids[0]), m.key(ids[1]), m.key(17)}
+	listed := maps.Clone(over)
+	maps.DeleteFunc(listed, func(id int64, _ int32) bool { return !slices.Contains(append([]int64{3, 17}, ids...), id) })
+	require.Equal(m.t, listed, m.scan(snap, lsm.ScanSpec{Columns: []int{1, 2, 0}, Keys: list}, own), "keys at %d", s)
+
+	rows := 0
+	r, err := snap.Scan(m.t.Context(), lsm.ScanSpec{}, nil)
+	require.NoError(m.t, err)
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(m.t, err)
+		rows += int(rec.NumRows())
+		rec.Release()
+	}
+	require.NoError(m.t, r.Close())
+	require.Equal(m.t, len(want), rows, "row count at %d", s)
+}
+
+func (m *model) scan(snap *lsm.Snapshot, spec lsm.ScanSpec, own *lsm.Overlay) map[int64]int32 {
+	r, err := snap.Scan(context.Background(), spec, own)
+	require.NoError(m.t, err)
+	defer r.Close()
+	out := map[int64]int32{}
+	last := int64(-1)
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		require.NoError(m.t, err)
+		for i := range int(rec.NumRows()) {
+			row := arrowx.RowOf(rec, i)
+			id, n := row[0].(int64), row[1].(int32)
+			require.Equal(m.t, cell(n), row[2])
+			_, twice := out[id]
+			require.False(m.t, twice, "key %d came twice", id)
+			if spec.Keyed() {
+				require.Greater(m.t, id, last, "key order")
+				last = id
+			}
+			out[id] = n
+		}
+		rec.Release()
+	}
+}
+
+// TestAgainstModel runs random histories and compares every registered view after each step.
+func TestAgainstModel(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
+			t.Parallel()
+			m := newModel(t, seed)
+			for range 80 {
+				m.step()
+				m.check()
+			}
+			require.NoError(t, m.table.Close(t.Context()))
+		})
+	}
+}

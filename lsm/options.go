@@ -1,0 +1,85 @@
+package lsm
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"log/slog"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"lancesql/indexes/pkstore"
+	"lancesql/internal/clock"
+	"lancesql/internal/objstore"
+)
+
+// Options carries what a table needs from its owner. Store and Keys are required; zero numbers mean defaults.
+type Options struct {
+	Store objstore.Store
+	Keys  *pkstore.Store // key index of MemTables, generations and base; rebuilt at open
+	Log   *slog.Logger
+	Clock clock.Clock
+	Alloc memory.Allocator
+
+	MemTableRows    int64         // freeze at this many rows (default 1,000,000)
+	MemTableBytes   int64         // freeze at this many bytes (default 64 MiB)
+	UnflushedWAL    int64         // freeze at this many WAL bytes (default 256 MiB)
+	RowsPerFragment int64         // a merge starts a new fragment here (default 1,048,576)
+	BatchRows       int           // rows per batch of internal scans (default 4096)
+	GenerationGrace time.Duration // a merged generation stays on disk this long for outside readers (default 0)
+	Retention       time.Duration // base versions younger than this are kept (default 6 h)
+
+	// Floor is the CommitSeq at which everything recovered counts as born: views older than the opening of
+	// the table cannot be served. 0 when the process has just started.
+	Floor uint64
+
+	// Planted switches one rule off. Tests use it to prove that they would notice.
+	Planted Planted
+
+	// Random names generation directories; default crypto/rand. Tests inject a seed.
+	Random func() uint32
+}
+
+// Planted names the rules a test may switch off; the zero value switches off none.
+type Planted struct {
+	SkipReplayedTombstone bool // a delete row met in replay hides nothing
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System()
+	}
+	if o.Alloc == nil {
+		o.Alloc = memory.DefaultAllocator
+	}
+	setDefault(&o.MemTableRows, 1_000_000)
+	setDefault(&o.MemTableBytes, 64<<20)
+	setDefault(&o.UnflushedWAL, 256<<20)
+	setDefault(&o.RowsPerFragment, 1<<20)
+	if o.BatchRows <= 0 {
+		o.BatchRows = 4096
+	}
+	if o.Retention <= 0 {
+		o.Retention = 6 * time.Hour
+	}
+	if o.Random == nil {
+		o.Random = cryptoRandom
+	}
+	return o
+}
+
+func setDefault(v *int64, d int64) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+func cryptoRandom() uint32 {
+	var b [4]byte
+	// Why: crypto/rand.Read never fails on supported platforms and needs no seed seam.
+	_, _ = rand.Read(b[:])
+	return binary.LittleEndian.Uint32(b[:])
+}

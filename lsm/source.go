@@ -1,0 +1,129 @@
+package lsm
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"lancesql/indexes/pkstore"
+	"lancesql/internal/rowkey"
+	"lancesql/lance/rowaddr"
+	"lancesql/lance/table"
+	"lancesql/memtable"
+	"lancesql/wal"
+)
+
+// TombstoneColumn is the internal column of MemTables, WAL entries and generations that marks delete rows.
+const TombstoneColumn = "_tombstone"
+
+// SourceID names a source of rows within a table: 0 is the base table, otherwise a generation.
+type SourceID uint64
+
+// Location is where a row lives. A generation's rows have fragment 0.
+type Location struct {
+	Source SourceID
+	Addr   rowaddr.Addr
+}
+
+// keySpace is a counted reference to a key space; guarded by Table.mu.
+type keySpace struct {
+	*pkstore.Space
+	refs int
+}
+
+// base is one version of the base table with everything needed to read it at any CommitSeq it may serve.
+// Immutable except for deaths, which grows. Rows are born at the Floor of the Version that names it.
+type base struct {
+	ds       *table.Dataset
+	frags    []*table.Fragment // ascending id
+	byID     map[uint32]*table.Fragment
+	deleted  map[uint32]*roaring.Bitmap // deletion vectors, absent = none
+	fieldIDs []int32                    // by physical column position
+	deaths   *DeathLog
+	keys     *keySpace // key -> addresses over all base versions still alive; candidates must be checked
+}
+
+func newBase(ctx context.Context, ds *table.Dataset, physical *arrow.Schema, keys *keySpace, deaths *DeathLog) (*base, error) {
+	b := &base{
+		ds: ds, frags: ds.Fragments(), deaths: deaths, keys: keys,
+		byID: make(map[uint32]*table.Fragment), deleted: make(map[uint32]*roaring.Bitmap),
+	}
+	for _, f := range b.frags {
+		id := uint32(f.ID)
+		b.byID[id] = f
+		dv, err := ds.Deletions(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		if dv != nil && !dv.IsEmpty() {
+			b.deleted[id] = dv
+		}
+	}
+	var err error
+	b.fieldIDs, err = fieldIDs(ds, physical)
+	return b, err
+}
+
+// fieldIDs maps physical column positions to the field ids of a dataset, by name.
+func fieldIDs(ds *table.Dataset, physical *arrow.Schema) ([]int32, error) {
+	ids := make([]int32, physical.NumFields())
+	for i, f := range physical.Fields() {
+		df := ds.Schema().FieldByName(f.Name)
+		if df == nil {
+			return nil, fmt.Errorf("dataset %s has no column %q", ds.Root(), f.Name)
+		}
+		ids[i] = df.ID
+	}
+	return ids, nil
+}
+
+// alive reports whether the base version stores a live row at a.
+func (b *base) alive(a rowaddr.Addr) bool {
+	f := b.byID[a.Fragment()]
+	if f == nil || uint64(a.Offset()) >= f.PhysicalRows {
+		return false
+	}
+	dv := b.deleted[a.Fragment()]
+	return dv == nil || !dv.Contains(a.Offset())
+}
+
+// find returns the base row of a key.
+func (b *base) find(k rowkey.Key) (rowaddr.Addr, bool, error) {
+	hits, err := b.keys.Rows(k)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, h := range hits {
+		if a := rowaddr.Addr(h.Row); b.alive(a) {
+			return a, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
+// genState is what the two forms of a generation share: a flush keeps offsets (I3).
+type genState struct {
+	number uint64
+	births *memtable.Births
+	deaths *DeathLog
+	keys   *pkstore.Space
+	walEnd wal.Position // last WAL entry that holds rows of it; set when frozen or by replay
+	dir    string       // directory name below the shard once flushed
+	refs   int          // Versions naming it; guarded by Table.mu
+}
+
+// generation is one generation in one of its two forms. Immutable.
+type generation struct {
+	*genState
+	mem      *memtable.MemTable // nil once flushed
+	ds       *table.Dataset     // nil until flushed
+	frag     *table.Fragment
+	fieldIDs []int32 // physical columns, then the tombstone column
+}
+
+// find returns the newest row of the key born at or before s.
+func (g *generation) find(k rowkey.Key, s uint64) (row uint64, tombstone, ok bool, err error) {
+	return g.keys.Newest(k, uint64(g.births.At(s)))
+}

@@ -1,0 +1,192 @@
+package lsm
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"lancesql/internal/errs"
+	"lancesql/internal/rowkey"
+	"lancesql/lance/schema"
+	"lancesql/lance/table"
+	"lancesql/wal"
+)
+
+// specID is the sharding spec of the single shard every table has in this milestone.
+const specID = 1
+
+// Table is one open table. Immutable after Open: o, root, physical, memSchema, keyCols, encoder, shard, log.
+// latch: held shared from Stage to Apply, exclusively by whatever moves rows or swaps the active MemTable (I4).
+// mu guards chain, alive, closed, retired and the reference counts; it is innermost and no I/O happens under it.
+// flushMu and mergeMu serialise flushes and merges. Lock order: mergeMu, flushMu, latch, mu.
+type Table struct {
+	o         Options
+	root      string
+	physical  *arrow.Schema
+	memSchema *arrow.Schema // non-key columns nullable, tombstone last
+	keyCols   []int
+	encoder   *rowkey.Encoder
+	shard     shardDir
+	epoch     wal.Epoch
+	log       *wal.Log
+
+	latch   sync.RWMutex
+	flushMu sync.Mutex
+	mergeMu sync.Mutex
+
+	mu           sync.Mutex
+	chain        []*Version // ascending floor; the last is the newest
+	alive        map[*Version]struct{}
+	retired      []retired
+	lastCleanup  time.Time
+	unflushedWAL int64 // bytes appended since the last freeze
+	closed       bool
+}
+
+// Schema returns the physical schema: every stored column in order, hidden ones included.
+func (t *Table) Schema() *arrow.Schema { return t.physical }
+
+// KeyEncoder returns the encoder of a table's primary key; keyCols are physical positions in key order.
+func KeyEncoder(s *arrow.Schema, keyCols []int) (*rowkey.Encoder, error) {
+	types := make([]arrow.DataType, len(keyCols))
+	for i, c := range keyCols {
+		types[i] = s.Field(c).Type
+	}
+	return rowkey.NewEncoder(types)
+}
+
+// keyColumns returns the physical positions of the primary key in key order.
+func keyColumns(s *schema.Schema) ([]int, error) {
+	var cols []int
+	for _, pk := range s.PrimaryKey() {
+		for i, f := range s.Fields {
+			if f.ID == pk.ID {
+				cols = append(cols, i)
+			}
+		}
+	}
+	if len(cols) == 0 {
+		return nil, fmt.Errorf("table has no primary key: %w", errs.ErrUnsupported)
+	}
+	return cols, nil
+}
+
+// memSchema is the schema of WAL entries, MemTables and generations: the table's columns with every non-key
+// column nullable (a delete row has nulls there), and the tombstone marker last. Spec: memwal.md §8.2.
+func memSchema(physical *arrow.Schema, keyCols []int) *arrow.Schema {
+	key := make(map[int]bool, len(keyCols))
+	for _, c := range keyCols {
+		key[c] = true
+	}
+	fields := make([]arrow.Field, 0, physical.NumFields()+1)
+	for i, f := range physical.Fields() {
+		f.Nullable = !key[i]
+		fields = append(fields, f)
+	}
+	fields = append(fields, arrow.Field{Name: TombstoneColumn, Type: arrow.FixedWidthTypes.Boolean})
+	return arrow.NewSchema(fields, nil)
+}
+
+// Create writes an empty table at root: version 1 of the base dataset with the MemWAL entry installed. The
+// primary key is what the field metadata of s declares. errs.ErrExists if a dataset is already there.
+func Create(ctx context.Context, o Options, root string, s *arrow.Schema, tableMeta map[string]string) error {
+	ls, err := schema.FromArrow(s)
+	if err != nil {
+		return err
+	}
+	if _, err := keyColumns(ls); err != nil {
+		return err
+	}
+	if ls.FieldByName(TombstoneColumn) != nil {
+		return fmt.Errorf("column name %s is reserved: %w", TombstoneColumn, errs.ErrInvalid)
+	}
+	_, err = table.Create(ctx, o.Store, root, ls, table.CreateOptions{TableMetadata: tableMeta, MemWAL: &table.MemWAL{
+		NumShards: 1,
+		Specs: []table.ShardingSpec{{ID: specID, Fields: []table.ShardingField{
+			{FieldID: "bucket", Transform: "unsharded", ResultType: "int32"},
+		}}},
+	}})
+	return err
+}
+
+// Close detaches the table. Unflushed rows stay in the WAL. Snapshots still held stay readable.
+func (t *Table) Close(context.Context) error {
+	// Why: taking the movers' locks lets a flush or merge that is at its commit point finish first.
+	t.mergeMu.Lock()
+	defer t.mergeMu.Unlock()
+	t.flushMu.Lock()
+	defer t.flushMu.Unlock()
+	t.latch.Lock()
+	defer t.latch.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	for len(t.chain) > 0 {
+		t.unchainLocked(0)
+	}
+	return nil
+}
+
+func (t *Table) checkOpen() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return fmt.Errorf("table %s: %w", t.root, errs.ErrClosed)
+	}
+	return nil
+}
+
+// Pressure says how far upkeep is behind.
+type Pressure struct {
+	Frozen      int // MemTables waiting for a flush
+	Generations int // flushed generations waiting for a merge
+	Obsolete    int // merged generations waiting for removal
+}
+
+// Pressure returns the current backlog.
+func (t *Table) Pressure() Pressure {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := Pressure{Obsolete: len(t.retired)}
+	if t.closed {
+		return Pressure{}
+	}
+	v := t.chain[len(t.chain)-1]
+	for _, g := range v.gens[:len(v.gens)-1] {
+		if g.mem != nil {
+			p.Frozen++
+		} else {
+			p.Generations++
+		}
+	}
+	return p
+}
+
+// Size estimates rows and bytes; pending deletes are not subtracted.
+func (t *Table) Size() (rows, bytes uint64) {
+	v, err := t.newest()
+	if err != nil {
+		return 0, 0
+	}
+	defer t.release(v)
+	for _, f := range v.base.frags {
+		rows += f.LiveRows()
+		for _, file := range f.Files {
+			bytes += file.Size
+		}
+	}
+	rows -= min(rows, uint64(v.base.deaths.Len()))
+	for _, g := range v.gens {
+		if g.mem != nil {
+			rows += uint64(g.mem.Rows())
+			bytes += uint64(g.mem.Bytes())
+		} else {
+			rows += g.frag.PhysicalRows
+		}
+		rows -= min(rows, uint64(g.deaths.Len()))
+	}
+	return rows, bytes
+}
