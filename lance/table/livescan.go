@@ -15,23 +15,15 @@ import (
 
 // Scan reads the live rows of the version in fragment order. fieldIDs as in ScanFragment.
 func (d *Dataset) Scan(ctx context.Context, fieldIDs []int32) (arrowx.BatchReader, error) {
-	p, err := d.plan(&Fragment{}, nil)
+	fields, err := d.topFields(fieldIDs)
 	if err != nil {
-		return nil, err
-	}
-	s := &liveScan{ctx: ctx, d: d, fieldIDs: fieldIDs, schema: p.schema, rest: d.state.fragments}
-	fields := make([]*schema.Field, 0, len(fieldIDs))
-	for _, id := range fieldIDs {
-		for _, top := range d.state.schema.Fields {
-			if top.ID == id {
-				fields = append(fields, top)
-			}
-		}
-	}
-	if s.schema, err = schema.ArrowSchema(fields, d.state.schema.Metadata); err != nil {
 		return nil, fmt.Errorf("scan: %w", err)
 	}
-	return s, nil
+	out, err := schema.ArrowSchema(fields, d.state.schema.Metadata)
+	if err != nil {
+		return nil, fmt.Errorf("scan: %w", err)
+	}
+	return &liveScan{ctx: ctx, d: d, fieldIDs: fieldIDs, schema: out, rest: d.state.fragments}, nil
 }
 
 // liveScan chains the fragments and drops deleted rows.

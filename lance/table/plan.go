@@ -24,11 +24,10 @@ type filePart struct {
 	cols   map[int32]int32
 }
 
-// plan resolves field ids against the fragment's files: first match wins, negative ids are skipped, and a field that no
-// file has reads as null. Spec: table schema, "How a schema is applied to files".
-func (d *Dataset) plan(f *Fragment, fieldIDs []int32) (*columnPlan, error) {
-	fields := make([]*schema.Field, len(fieldIDs))
-	for i, id := range fieldIDs {
+// topFields resolves ids of top-level fields; errs.ErrInvalid for any other id.
+func (d *Dataset) topFields(ids []int32) ([]*schema.Field, error) {
+	fields := make([]*schema.Field, len(ids))
+	for i, id := range ids {
 		for _, top := range d.state.schema.Fields {
 			if top.ID == id {
 				fields[i] = top
@@ -37,6 +36,16 @@ func (d *Dataset) plan(f *Fragment, fieldIDs []int32) (*columnPlan, error) {
 		if fields[i] == nil {
 			return nil, fmt.Errorf("field %d is no top-level field of version %d: %w", id, d.Version(), errs.ErrInvalid)
 		}
+	}
+	return fields, nil
+}
+
+// plan resolves field ids against the fragment's files: first match wins, negative ids are skipped, and a field that no
+// file has reads as null. Spec: table schema, "How a schema is applied to files".
+func (d *Dataset) plan(f *Fragment, fieldIDs []int32) (*columnPlan, error) {
+	fields, err := d.topFields(fieldIDs)
+	if err != nil {
+		return nil, err
 	}
 	out, err := schema.ArrowSchema(fields, d.state.schema.Metadata)
 	if err != nil {

@@ -1,0 +1,86 @@
+package table
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/stretchr/testify/require"
+
+	"lancesql/internal/errs"
+	"lancesql/internal/objstore"
+)
+
+func TestDeletionEncodings(t *testing.T) {
+	ctx := context.Background()
+	st := objstore.NewMem()
+	d := commit(t, create(t, st, CreateOptions{}), Append{Fragments: []*Fragment{fakeFragment(20000)}})
+	for _, c := range []struct {
+		rows uint64
+		kind DeletionKind
+		ext  string
+	}{{1, DeletionArrow, ".arrow"}, {5000, DeletionArrow, ".arrow"}, {5001, DeletionBitmap, ".bin"}} {
+		set := roaring.New()
+		set.AddRange(7, 7+c.rows)
+		df, err := d.WriteDeletions(ctx, 0, set)
+		require.NoError(t, err)
+		require.Equal(t, c.kind, df.Kind)
+		require.Equal(t, c.rows, df.Rows)
+		require.Equal(t, d.Version(), df.ReadVersion)
+		require.True(t, strings.HasSuffix(deletionName(0, df), c.ext))
+
+		next := commit(t, d, Delete{Updated: []*Fragment{d.Fragment(0).WithDeletion(df)}})
+		require.Equal(t, 20000-c.rows, next.CountRows())
+		got, err := reopen(t, st).Deletions(ctx, next.Fragment(0))
+		require.NoError(t, err)
+		require.True(t, got.Equals(set))
+		d = next
+	}
+}
+
+func TestDeletionsMustGrow(t *testing.T) {
+	ctx := context.Background()
+	d := commit(t, create(t, objstore.NewMem(), CreateOptions{}), Append{Fragments: []*Fragment{fakeFragment(10)}})
+	d = commit(t, d, Delete{Updated: []*Fragment{deleteRows(t, d, 0, 1, 2)}})
+
+	_, err := d.WriteDeletions(ctx, 0, roaring.BitmapOf(1, 3))
+	require.ErrorIs(t, err, errs.ErrInvalid)
+	_, err = d.WriteDeletions(ctx, 0, roaring.BitmapOf(1, 2, 10))
+	require.ErrorIs(t, err, errs.ErrInvalid, "offset beyond the fragment")
+	_, err = d.WriteDeletions(ctx, 9, roaring.BitmapOf(1))
+	require.ErrorIs(t, err, errs.ErrInvalid, "no such fragment")
+	_, err = d.Commit(ctx, Delete{Updated: []*Fragment{d.Fragment(0).WithDeletion(nil)}})
+	require.ErrorIs(t, err, errs.ErrInvalid)
+}
+
+// A deletion file that disagrees with the manifest is corruption, not a different answer.
+func TestDeletionFileMustAgree(t *testing.T) {
+	ctx := context.Background()
+	st := objstore.NewMem()
+	d := commit(t, create(t, st, CreateOptions{}), Append{Fragments: []*Fragment{fakeFragment(10)}})
+	f := deleteRows(t, d, 0, 1, 2)
+	d = commit(t, d, Delete{Updated: []*Fragment{f}})
+	name := join(testRoot, deletionsDir, deletionName(0, f.Deletion))
+	three, err := encodeDeletionArrow(roaring.BitmapOf(1, 2, 3))
+	require.NoError(t, err)
+	require.NoError(t, st.Put(ctx, name, three))
+	_, err = reopen(t, st).Deletions(ctx, d.Fragment(0))
+	require.ErrorIs(t, err, errs.ErrCorruption)
+	require.NoError(t, st.Put(ctx, name, three[:len(three)/2]))
+	_, err = reopen(t, st).Deletions(ctx, d.Fragment(0))
+	require.ErrorIs(t, err, errs.ErrCorruption)
+}
+
+func FuzzDeletionArrow(f *testing.F) {
+	for _, b := range []*roaring.Bitmap{roaring.New(), roaring.BitmapOf(0, 5, 9)} {
+		data, err := encodeDeletionArrow(b)
+		require.NoError(f, err)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := decodeDeletionArrow("fuzz", data); err != nil {
+			require.ErrorIs(t, err, errs.ErrCorruption)
+		}
+	})
+}
