@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"lancesql/sqlbackend"
+)
+
+const usage = `lancesql is a MySQL-protocol database whose tables are Lance datasets.
+
+  lancesql serve [flags]   run the server; lancesql serve --help lists the flags
+  lancesql --version       print the version
+  lancesql --help          print this text
+`
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run executes the command line and returns the exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	command := ""
+	if len(args) > 0 {
+		command = args[0]
+	}
+	var err error
+	switch command {
+	case "serve":
+		err = serve(args[1:], stdout, stderr)
+	case "--version", "-version", "version":
+		fmt.Fprintf(stdout, "lancesql %s (speaks MySQL %s)\n", sqlbackend.Version, sqlbackend.ServerVersion)
+	case "--help", "-help", "-h", "help":
+		fmt.Fprint(stdout, usage)
+	case "":
+		err = fmt.Errorf("no command; try lancesql --help")
+	default:
+		err = fmt.Errorf("unknown command %q; try lancesql --help", command)
+	}
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, "lancesql: "+strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
+	return 1
+}
