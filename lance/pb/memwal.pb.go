@@ -321,8 +321,10 @@ type MemWalIndexDetails struct {
 	MergedGenerations    []*MergedGeneration     `protobuf:"bytes,9,rep,name=merged_generations,json=mergedGenerations,proto3" json:"merged_generations,omitempty"`
 	IndexCatchup         []*IndexCatchupProgress `protobuf:"bytes,10,rep,name=index_catchup,json=indexCatchup,proto3" json:"index_catchup,omitempty"`
 	WriterConfigDefaults map[string]string       `protobuf:"bytes,11,rep,name=writer_config_defaults,json=writerConfigDefaults,proto3" json:"writer_config_defaults,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Since 13.1: maintained_indexes is empty and stands for all indexes.
+	MaintainAllIndexes bool `protobuf:"varint,12,opt,name=maintain_all_indexes,json=maintainAllIndexes,proto3" json:"maintain_all_indexes,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *MemWalIndexDetails) Reset() {
@@ -409,6 +411,13 @@ func (x *MemWalIndexDetails) GetWriterConfigDefaults() map[string]string {
 		return x.WriterConfigDefaults
 	}
 	return nil
+}
+
+func (x *MemWalIndexDetails) GetMaintainAllIndexes() bool {
+	if x != nil {
+		return x.MaintainAllIndexes
+	}
+	return false
 }
 
 type FlushedGeneration struct {
@@ -760,7 +769,7 @@ const file_lance_proto_memwal_proto_rawDesc = "" +
 	"\v_expression\"[\n" +
 	"\fShardingSpec\x12\x17\n" +
 	"\aspec_id\x18\x01 \x01(\rR\x06specId\x122\n" +
-	"\x06fields\x18\x02 \x03(\v2\x1a.lance.table.ShardingFieldR\x06fields\"\xe7\x04\n" +
+	"\x06fields\x18\x02 \x03(\v2\x1a.lance.table.ShardingFieldR\x06fields\"\x99\x05\n" +
 	"\x12MemWalIndexDetails\x12,\n" +
 	"\x12snapshot_ts_millis\x18\x01 \x01(\x03R\x10snapshotTsMillis\x12\x1d\n" +
 	"\n" +
@@ -771,7 +780,8 @@ const file_lance_proto_memwal_proto_rawDesc = "" +
 	"\x12merged_generations\x18\t \x03(\v2\x1d.lance.table.MergedGenerationR\x11mergedGenerations\x12F\n" +
 	"\rindex_catchup\x18\n" +
 	" \x03(\v2!.lance.table.IndexCatchupProgressR\findexCatchup\x12o\n" +
-	"\x16writer_config_defaults\x18\v \x03(\v29.lance.table.MemWalIndexDetails.WriterConfigDefaultsEntryR\x14writerConfigDefaults\x1aG\n" +
+	"\x16writer_config_defaults\x18\v \x03(\v29.lance.table.MemWalIndexDetails.WriterConfigDefaultsEntryR\x14writerConfigDefaults\x120\n" +
+	"\x14maintain_all_indexes\x18\f \x01(\bR\x12maintainAllIndexes\x1aG\n" +
 	"\x19WriterConfigDefaultsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x13\n" +

@@ -29,6 +29,7 @@ type MemWAL struct {
 	InlineSnapshots   []byte // opaque, nil = absent
 	Specs             []ShardingSpec
 	MaintainedIndexes []string
+	MaintainAll       bool               // MaintainedIndexes is empty and stands for all indexes
 	Merged            []MergedGeneration // per shard the highest generation already in the base table
 	Catchup           []IndexCatchup
 	WriterDefaults    map[string]string
@@ -137,7 +138,7 @@ func memWALOf(object string, indices []*pb.IndexMetadata) (*MemWAL, error) {
 func memWALFrom(object string, p *pb.MemWalIndexDetails) (*MemWAL, error) {
 	m := &MemWAL{
 		SnapshotMillis: p.SnapshotTsMillis, NumShards: p.NumShards, InlineSnapshots: slices.Clone(p.InlineSnapshots),
-		MaintainedIndexes: slices.Clone(p.MaintainedIndexes), WriterDefaults: cloneMap(p.WriterConfigDefaults),
+		MaintainedIndexes: slices.Clone(p.MaintainedIndexes), MaintainAll: p.MaintainAllIndexes, WriterDefaults: cloneMap(p.WriterConfigDefaults),
 		unknown: unknownOf(p),
 	}
 	for _, s := range p.ShardingSpecs {
@@ -187,7 +188,7 @@ func mergedProtos(list []MergedGeneration) []*pb.MergedGeneration {
 func (m *MemWAL) proto() *pb.MemWalIndexDetails {
 	p := &pb.MemWalIndexDetails{
 		SnapshotTsMillis: m.SnapshotMillis, NumShards: m.NumShards, InlineSnapshots: m.InlineSnapshots,
-		MaintainedIndexes: m.MaintainedIndexes, MergedGenerations: mergedProtos(m.Merged), WriterConfigDefaults: m.WriterDefaults,
+		MaintainedIndexes: m.MaintainedIndexes, MaintainAllIndexes: m.MaintainAll, MergedGenerations: mergedProtos(m.Merged), WriterConfigDefaults: m.WriterDefaults,
 	}
 	for _, s := range m.Specs {
 		spec := &pb.ShardingSpec{SpecId: s.ID}

@@ -27,7 +27,7 @@ func TestMemWALBytes(t *testing.T) {
 func TestMemWALRoundTrip(t *testing.T) {
 	m := testMemWAL()
 	m.SnapshotMillis, m.InlineSnapshots = 5, []byte{1, 2}
-	m.MaintainedIndexes = []string{"a"}
+	m.MaintainedIndexes, m.MaintainAll = []string{"a"}, true
 	m.WriterDefaults = map[string]string{"durable_write": "true"}
 	m.Merged = []MergedGeneration{{Shard: uuid.New(), Generation: 4}}
 	m.Catchup = []IndexCatchup{{Index: "a", CaughtUp: []MergedGeneration{{Shard: uuid.New(), Generation: 2}}}}
