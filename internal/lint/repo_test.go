@@ -71,7 +71,7 @@ func TestNoMachineText(t *testing.T) {
 	top := root(t)
 	slash := "/"
 	// The patterns are put together so that this file does not match itself.
-	bad := regexp.MustCompile(slash + `(work|farm|root|home)` + slash + `[a-z0-9_.]|` + slash + `tmp` + slash + `(pre|warm)|` +
+	bad := regexp.MustCompile(slash + `(work|farm)` + slash + `[a-z0-9_.]|` + slash + `home` + slash + `[a-z]+` + slash + `|` + slash + `root` + slash + `\.[a-z]{3}|` + slash + `tmp` + slash + `(pre|warm)|` +
 		`prox[y]\.golang|registr[y]\.npm|pyp[i]\.org|\.librar[y]` + slash)
 	for _, name := range files(t) {
 		if name == "go.sum" || name == "LICENSE" {

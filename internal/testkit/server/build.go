@@ -41,7 +41,7 @@ func Binary(t testing.TB) string {
 			return
 		}
 		binary.path = filepath.Join(dir, "lancesql")
-		cmd := exec.Command("go", "build", "-tags", "gms_pure_go", "-trimpath", "-o", binary.path, "./cmd/lancesql")
+		cmd := exec.Command("go", "build", "-tags", "gms_pure_go", "-o", binary.path, "./cmd/lancesql")
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		out, err := cmd.CombinedOutput()
