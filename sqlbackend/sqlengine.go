@@ -13,11 +13,15 @@ import (
 // NewSQLEngine returns the frontend's engine over p, with lancesql's parser, functions, system variables and operators.
 // Accounts are off until a server adds them. The caller closes it before e.
 func NewSQLEngine(e *engine.Engine, p *Provider) *sqle.Engine {
-	setSystemVariables()
-	overrides := sql.EngineOverrides{
+	return newFrontend(p, sql.EngineOverrides{
 		Builder: sql.BuilderOverrides{Parser: &parser{inner: sql.NewMysqlParser(), admin: injectAdmin(e)}},
 		Hooks:   sql.ExecutionHooks{CreateTable: sql.CreateTable{PreSQLExecution: CreateTableHook}},
-	}
+	})
+}
+
+// newFrontend wires the frontend's parts: variables, functions, operators, the builder of statement roots.
+func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.Engine {
+	setSystemVariables()
 	a := analyzer.NewBuilder(p).AddOverrides(overrides).Build()
 	a.Catalog.RegisterFunction(sql.NewEmptyContext(), functions()...)
 	a.Catalog.MySQLDb.SetPersister(&mysql_db.NoopPersister{})
