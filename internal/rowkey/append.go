@@ -119,4 +119,3 @@ func After(prefix Key) Key {
 	}
 	return ""
 }
-
