@@ -13,8 +13,9 @@
 //	I1: an object is visible completely or not at all, also after a crash: its bytes are synced before its
 //	    name exists.
 //	I2: when PutIfAbsent, Commit, MakeDir or Rename returns nil, the name is synced in its directory and
-//	    every directory on the path is synced in its parent. When PutIfAbsent or Commit returns
-//	    errs.ErrExists, that is true of the object found there.
+//	    every directory on the path is synced in its parent. So are the names on which the answers
+//	    errs.ErrExists of PutIfAbsent and Commit, errs.ErrExists and errs.ErrNotFound of Rename, and nil of
+//	    RemoveAll are founded: a dead process may have left them unsynced.
 //	I3: of any number of writers creating one name, one succeeds.
 //	I4: no name leads outside the root. A symbolic link placed there by an administrator is followed, except
 //	    by RemoveAll, which removes the link and not what it points to.
@@ -23,7 +24,7 @@
 //	I6: a file is removed only by Delete and RemoveAll of its name, or if it is a temporary of this package.
 //
 // After a crash in the middle of Rename both names may exist, with equal content: the new name is synced
-// before the removal of the old one, so neither order of the disk loses the directory.
+// before the removal of the old one, so that no order in which a disk may write them loses the directory.
 //
 // Does not know: what is in an object; versions, shards, epochs.
 //

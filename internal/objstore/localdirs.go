@@ -30,14 +30,20 @@ func (l *Local) RemoveAll(ctx context.Context, dir string) error {
 		return fmt.Errorf("remove all of %q: %w", dir, l.classify(dir, err))
 	}
 	// Why also if it was absent: an earlier process may have removed it without syncing.
-	for parent := parentOf(dir); ; parent = parentOf(parent) {
-		err := l.syncDir(parent) // Durable: the removal.
-		if err == nil {
-			return nil
+	if err := l.syncNearest(parentOf(dir)); err != nil { // Durable: the removal.
+		return fmt.Errorf("remove all of %q: %w", dir, err)
+	}
+	return nil
+}
+
+// syncNearest syncs dir, or the nearest of its parents that exists.
+func (l *Local) syncNearest(dir string) error {
+	for {
+		err := l.syncDir(dir)
+		if dir == "" || !errors.Is(err, errs.ErrNotFound) {
+			return err
 		}
-		if !errors.Is(err, errs.ErrNotFound) || parent == "" {
-			return fmt.Errorf("remove all of %q: %w", dir, err)
-		}
+		dir = parentOf(dir)
 	}
 }
 
@@ -56,12 +62,21 @@ func (l *Local) changeNames(names ...string) (end func()) {
 	}
 }
 
-// Rename implements Store.
+// Rename implements Store. When it returns errs.ErrNotFound or errs.ErrExists, the names it found are durable,
+// too: whoever tries again what a dead process began draws conclusions from them. It returns errs.ErrInvalid
+// if the target lies inside the source or below an object.
 func (l *Local) Rename(ctx context.Context, from, to string) error {
 	if err := errors.Join(beginRename(ctx, from, to), l.writable()); err != nil {
 		return fmt.Errorf("rename %q to %q: %w", from, to, err)
 	}
-	if err := l.rename(from, to); err != nil {
+	err := l.rename(from, to)
+	if errors.Is(err, errs.ErrNotFound) || errors.Is(err, errs.ErrExists) {
+		// Durable: what the caller is told.
+		if syncErr := errors.Join(l.syncNearest(parentOf(to)), l.syncNearest(parentOf(from))); syncErr != nil {
+			err = syncErr
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("rename %q to %q: %w", from, to, err)
 	}
 	return nil

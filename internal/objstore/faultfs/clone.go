@@ -27,7 +27,8 @@ type CloneConfig struct {
 
 // CrashClone returns a filesystem in a state in which a crash at this moment could leave this one. It waits
 // for calls in progress, may be taken any number of times, before or after a crash, and is independent of the
-// original. It returns errs.ErrUnsupported unless FS wraps a vfs.NewCrashableMem.
+// original. It returns errs.ErrUnsupported unless FS wraps pebble's memory filesystem, which must come from
+// vfs.NewCrashableMem or be a clone: pebble panics over one of vfs.NewMem.
 func (f *FS) CrashClone(cfg CloneConfig) (*vfs.MemFS, error) {
 	mem, ok := f.inner.(*vfs.MemFS)
 	if !ok {
