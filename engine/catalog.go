@@ -27,13 +27,13 @@ func randomTableID() TableID { return TableID(uuid.New()) }
 // DatabaseOptions are properties of a database that mean nothing to the engine (default collation, ...).
 type DatabaseOptions map[string]string
 
-// TableDef is what CreateTable needs to know. The engine keeps all of it and copies nothing: the caller must not
-// change Schema or Shape afterwards.
+// TableDef is what CreateTable needs to know. The engine keeps Schema and Shape: the caller must not change them
+// afterwards.
 type TableDef struct {
 	Schema     *arrow.Schema // physical columns; the primary key is marked in field metadata
-	Shape      []byte        // opaque to the engine, at most shapeBytesMax bytes
+	Shape      []byte        // opaque to the engine, at most shapeBytesMax
 	AutoColumn int           // physical position of the AUTO_INCREMENT column, -1 if there is none
-	NextAuto   uint64        // smallest value the first generated AUTO_INCREMENT may take; 0 and 1 are the same
+	NextAuto   uint64        // the first generated AUTO_INCREMENT value is at least this; 0 means 1
 }
 
 // TableEntry describes one table in a catalog image. It is immutable; a rename makes a new entry with the same ID.
@@ -53,7 +53,7 @@ type TableEntry struct {
 // Database is one database in a catalog image. It is immutable.
 type Database struct {
 	Name    string          // as given
-	Options DatabaseOptions // read-only
+	Options DatabaseOptions // read-only, may be nil
 
 	dir    string // directory name in the store
 	tables []*TableEntry
@@ -63,24 +63,24 @@ type Database struct {
 // Catalog is an immutable image of all databases and tables. Look-ups do no I/O and wait for nothing. Names
 // differing only in case are the same name.
 type Catalog struct {
-	Version uint64 // number of the snapshot that holds this image; 0 = nothing was ever written
+	// Version grows with every change. It is the number of the newest snapshot on disk, 0 before the first.
+	Version uint64
 
 	databases []*Database
-	byName    map[string]*Database // by folded name
-	byID      map[TableID]*TableEntry
+	byName    map[string]*Database    // by folded name
+	byID      map[TableID]*TableEntry // without tables whose directory is being renamed
 	intents   []intent
 }
 
 // fold maps names that are the same name to one string.
 func fold(name string) string { return strings.ToLower(name) }
 
-// lookup finds name in m without allocating when the name is short and ASCII.
+// lookup finds a name by its folded form; it allocates nothing for a name of up to 64 ASCII bytes.
 func lookup[V any](m map[string]V, name string) V {
 	var buf [64]byte
 	if len(name) > len(buf) {
 		return m[fold(name)]
 	}
-	b := buf[:len(name)]
 	for i := range len(name) {
 		c := name[i]
 		if c >= utf8.RuneSelf {
@@ -89,9 +89,9 @@ func lookup[V any](m map[string]V, name string) V {
 		if 'A' <= c && c <= 'Z' {
 			c += 'a' - 'A'
 		}
-		b[i] = c
+		buf[i] = c
 	}
-	return m[string(b)]
+	return m[string(buf[:len(name)])]
 }
 
 // Database returns the database of that name, nil if there is none.
@@ -100,7 +100,8 @@ func (c *Catalog) Database(name string) *Database { return lookup(c.byName, name
 // Databases returns all databases sorted by name. The slice is read-only.
 func (c *Catalog) Databases() []*Database { return c.databases }
 
-// TableByID returns the table's present entry, nil if it has been dropped.
+// TableByID returns the table's present entry. It is nil if the table has been dropped, and while its directory is
+// being renamed: nothing may be opened there then.
 func (c *Catalog) TableByID(id TableID) *TableEntry { return c.byID[id] }
 
 // Table returns the table of that name, nil if there is none.
@@ -130,6 +131,11 @@ func newCatalog(version uint64, databases []*Database, intents []intent) *Catalo
 			c.byID[t.ID] = t
 		}
 	}
+	for _, in := range intents {
+		if in.Kind == intentRename {
+			delete(c.byID, in.ID)
+		}
+	}
 	return c
 }
 
@@ -137,40 +143,52 @@ func compareNames(a, b string) int {
 	return cmp.Or(strings.Compare(fold(a), fold(b)), strings.Compare(a, b))
 }
 
-// withDatabase returns the next image with d added, or in place of the database of the same name.
-func (c *Catalog) withDatabase(d *Database) *Catalog {
-	return newCatalog(c.Version+1, append(without(c.databases, d.Name), d), c.intents)
+// draft is a catalog image being changed by one DDL statement.
+type draft struct {
+	version   uint64 // of the image it started from
+	databases []*Database
+	intents   []intent
 }
 
-// withoutDatabase returns the next image without the database of that name.
-func (c *Catalog) withoutDatabase(name string) *Catalog {
-	return newCatalog(c.Version+1, without(c.databases, name), c.intents)
+func (c *Catalog) draft() *draft {
+	return &draft{version: c.Version, databases: slices.Clone(c.databases), intents: slices.Clone(c.intents)}
 }
 
-// withIntents returns the next image with other intents.
-func (c *Catalog) withIntents(intents []intent) *Catalog {
-	next := *c
-	next.Version++
-	next.intents = intents
-	return &next
+// image finishes the draft as the next version.
+func (d *draft) image() *Catalog { return newCatalog(d.version+1, d.databases, d.intents) }
+
+func (d *draft) addIntent(in intent) { d.intents = append(d.intents, in) }
+
+// removeIntents drops the intents of a table or database directory.
+func (d *draft) removeIntents(id TableID) {
+	d.intents = slices.DeleteFunc(d.intents, func(in intent) bool { return in.ID == id })
 }
 
-func without(list []*Database, name string) []*Database {
-	out := make([]*Database, 0, len(list)+1)
-	for _, d := range list {
-		if fold(d.Name) != fold(name) {
-			out = append(out, d)
+// setDatabase adds db, or puts it in place of the database of its name.
+func (d *draft) setDatabase(db *Database) {
+	d.removeDatabase(db.Name)
+	d.databases = append(d.databases, db)
+}
+
+func (d *draft) removeDatabase(name string) {
+	d.databases = slices.DeleteFunc(d.databases, func(db *Database) bool { return fold(db.Name) == fold(name) })
+}
+
+// change puts other tables into the database of that name.
+func (d *draft) change(name string, tables func(old []*TableEntry) []*TableEntry) {
+	for i, db := range d.databases {
+		if fold(db.Name) == fold(name) {
+			d.databases[i] = newDatabase(db.Name, db.dir, db.Options, tables(slices.Clone(db.tables)))
 		}
 	}
-	return out
 }
 
-// withTable returns a copy of the database with t added.
-func (d *Database) withTable(t *TableEntry) *Database {
-	return newDatabase(d.Name, d.dir, d.Options, append(slices.Clone(d.tables), t))
+func (d *draft) addTable(t *TableEntry) {
+	d.change(t.Database, func(old []*TableEntry) []*TableEntry { return append(old, t) })
 }
 
-// withoutTable returns a copy of the database without the table of that id.
-func (d *Database) withoutTable(id TableID) *Database {
-	return newDatabase(d.Name, d.dir, d.Options, slices.DeleteFunc(slices.Clone(d.tables), func(t *TableEntry) bool { return t.ID == id }))
+func (d *draft) removeTable(t *TableEntry) {
+	d.change(t.Database, func(old []*TableEntry) []*TableEntry {
+		return slices.DeleteFunc(old, func(o *TableEntry) bool { return o.ID == t.ID })
+	})
 }
