@@ -50,7 +50,13 @@ func (d *Database) GetTableInsensitive(ctx *sql.Context, name string) (sql.Table
 	if err != nil {
 		return nil, false, err
 	}
-	return newTable(d.provider, info), true, nil
+	nt := newTable(d.provider, info)
+	if c := connOf(ctx); info.rowID >= 0 && c != nil && c.stmt.bare {
+		// Why: a hidden column must not take part in NATURAL JOIN, be copied by CREATE TABLE … LIKE, or be expected
+		// from the SELECT of CREATE TABLE … SELECT.
+		nt.schema = nt.schema[:info.rowID]
+	}
+	return nt, true, nil
 }
 
 // GetTableNames implements sql.Database; sorted by name.

@@ -2,12 +2,15 @@ package sqlbackend
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
 
 	"lancesql/engine"
+	"lancesql/internal/arrowx"
+	"lancesql/internal/errs"
 )
 
 // editor writes rows of one table into the session's transaction. It serves INSERT, UPDATE, DELETE and REPLACE; the
@@ -121,6 +124,9 @@ func (e *editor) Update(ctx *sql.Context, old, new sql.Row) error {
 	if err != nil {
 		return err
 	}
+	if err := t.checkIdentity(before); err != nil {
+		return err
+	}
 	if t.rowID >= 0 {
 		after[t.rowID] = before[t.rowID]
 	}
@@ -145,10 +151,21 @@ func (e *editor) Delete(ctx *sql.Context, row sql.Row) error {
 	if err != nil {
 		return err
 	}
+	if err := t.checkIdentity(phys); err != nil {
+		return err
+	}
 	if err := t.key.fill(phys); err != nil {
 		return err
 	}
 	return e.failed(ctx, txn.Delete(ctx, t.entry, phys))
+}
+
+// checkIdentity fails for a row of a table without a key that does not say which row it is.
+func (t *tableInfo) checkIdentity(row arrowx.Row) error {
+	if t.rowID >= 0 && row[t.rowID] == nil {
+		return fmt.Errorf("row of %s.%s without its row id: %w", t.entry.Database, t.entry.Name, errs.ErrInvalid)
+	}
+	return nil
 }
 
 // failed translates what the frontend acts on; other errors go up as they are and get their MySQL number at the top.
@@ -174,7 +191,9 @@ func (t *tableInfo) duplicateText(ctx *sql.Context, existing sql.Row) string {
 	for i, o := range t.schema.PkOrdinals {
 		parts[i] = "NULL"
 		if v := existing[o]; v != nil {
-			if s, err := t.schema.Schema[o].Type.SQL(ctx, nil, v); err == nil {
+			if b, ok := v.([]byte); ok {
+				parts[i] = printable(string(b))
+			} else if s, err := t.schema.Schema[o].Type.SQL(ctx, nil, v); err == nil {
 				parts[i] = s.ToString()
 			}
 		}
@@ -203,6 +222,9 @@ func (t *Table) Truncate(ctx *sql.Context) (int, error) {
 			return 0, err
 		}
 		s.Set(1)
+	}
+	if truncate {
+		return 0, nil // as MySQL answers
 	}
 	return n, nil
 }

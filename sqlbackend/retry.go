@@ -76,6 +76,10 @@ func readsStream(n sql.Node) bool {
 
 func (b *rootBuilder) retry(ctx *sql.Context, n sql.Node, txn *engine.Txn) (sql.RowIter, error) {
 	mark := txn.Mark()
+	n, err := prepareChange(ctx, n)
+	if err != nil {
+		return nil, err
+	}
 	child, err := b.inner.Build(ctx, n, nil)
 	if err != nil {
 		return nil, err

@@ -217,6 +217,9 @@ func diskName(name string) string {
 
 // encodeRow turns a frontend row (schema positions) into a physical row. rowNumber is for messages, 1-based.
 func (t *tableInfo) encodeRow(ctx context.Context, row sql.Row, rowNumber int64) (arrowx.Row, error) {
+	if t.rowID >= 0 && len(row) == t.rowID {
+		row = append(row[:t.rowID:t.rowID], nil) // see Database.GetTableInsensitive
+	}
 	if len(row) != len(t.codecs) {
 		return nil, fmt.Errorf("a row of %d cells for %d columns: %w", len(row), len(t.codecs), errs.ErrInvalid)
 	}

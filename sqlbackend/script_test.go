@@ -277,6 +277,9 @@ func cell(t sql.Type, v any) string {
 		return "!" + err.Error()
 	}
 	text := s.ToString()
+	if types.IsJSON(t) {
+		return text
+	}
 	if types.IsBit(t) || types.IsBinaryType(t) || !utf8.ValidString(text) {
 		return fmt.Sprintf("0x%X", text)
 	}

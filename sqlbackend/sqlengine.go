@@ -22,7 +22,8 @@ func NewSQLEngine(e *engine.Engine, p *Provider) *sqle.Engine {
 // newFrontend wires the frontend's parts: variables, functions, operators, the builder of statement roots.
 func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.Engine {
 	setSystemVariables()
-	a := analyzer.NewBuilder(p).AddOverrides(overrides).Build()
+	a := analyzer.NewBuilder(p).AddOverrides(overrides).
+		AddPostAnalyzeRule(PushDownRuleID, PushDownRule).Build()
 	a.Catalog.RegisterFunction(sql.NewEmptyContext(), functions()...)
 	a.Catalog.MySQLDb.SetPersister(&mysql_db.NoopPersister{})
 	front := sqle.New(a, nil)

@@ -14,6 +14,7 @@ import (
 type statement struct {
 	begun    *engine.Txn       // the transaction in which the statement has begun; another one begins it anew
 	current  bool              // scans read what is newest (DML, locking reads)
+	bare     bool              // writes no rows of existing tables by identity: hidden row ids stay out of sight
 	truncate bool              // TRUNCATE TABLE, which resets AUTO_INCREMENT and commits
 	catalog  bool              // shows definitions, so that secondary indexes are listed
 	creating *plan.CreateTable // the CREATE TABLE being executed: its indexes and checks
@@ -23,25 +24,30 @@ type statement struct {
 // GetPreparedQuery call it; calling it twice for one statement changes nothing.
 func (c *Conn) MarkStatement(stmt sqlparser.Statement) {
 	switch s := stmt.(type) {
-	case *sqlparser.Insert, *sqlparser.Update, *sqlparser.Delete, *sqlparser.Load:
+	case *sqlparser.Update, *sqlparser.Delete:
+		c.stmt.current, c.stmt.bare = true, false
+		return
+	case *sqlparser.Insert, *sqlparser.Load:
 		c.stmt.current = true
 	case *sqlparser.Select:
-		if s.Lock != nil {
-			c.stmt.current = true
-		}
+		c.stmt.current = locks(s.Lock)
 		c.stmt.catalog = c.namesInformationSchema(s)
 	case *sqlparser.SetOp:
-		if s.Lock != nil {
-			c.stmt.current = true
-		}
+		c.stmt.current = locks(s.Lock)
 		c.stmt.catalog = c.namesInformationSchema(s)
 	case *sqlparser.DDL:
 		c.stmt.truncate = strings.EqualFold(s.Action, sqlparser.TruncateStr)
 		c.stmt.catalog = !c.stmt.truncate
 	case *sqlparser.Show, *sqlparser.AlterTable:
 		c.stmt.catalog = true
+	default:
+		return
 	}
+	c.stmt.bare = true
 }
+
+// locks reports whether a query's locking clause is there; the parser makes one without a type otherwise.
+func locks(l *sqlparser.Lock) bool { return l != nil && l.Type != "" }
 
 // namesInformationSchema reports whether a query may list definitions.
 func (c *Conn) namesInformationSchema(n sqlparser.SQLNode) bool {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/vitess/go/mysql"
 
 	"lancesql/engine"
 	"lancesql/internal/errs"
@@ -86,6 +87,9 @@ func (s *shape) addColumns(ctx *sql.Context, schema sql.Schema) (sql.Schema, []c
 		if err != nil {
 			return nil, nil, err
 		}
+		if err := checkDefault(ctx, c, k); err != nil {
+			return nil, nil, err
+		}
 		sc, err := newShapeColumn(ctx, c)
 		if err != nil {
 			return nil, nil, err
@@ -94,6 +98,21 @@ func (s *shape) addColumns(ctx *sql.Context, schema sql.Schema) (sql.Schema, []c
 		columns, codecs = append(columns, c), append(codecs, k)
 	}
 	return columns, codecs, nil
+}
+
+// checkDefault refuses a literal default the column cannot store, a zero date for one.
+func checkDefault(ctx *sql.Context, c *sql.Column, k codec) error {
+	if c.Default == nil || !c.Default.Resolved() || !c.Default.IsLiteral() {
+		return nil
+	}
+	v, err := c.Default.Eval(ctx, nil)
+	if err == nil && v != nil {
+		_, err = k.encode(ctx, v)
+	}
+	if err != nil {
+		return mysql.NewSQLError(mysql.ERInvalidDefault, "42000", "Invalid default value for '%s'", c.Name)
+	}
+	return nil
 }
 
 // addKey notes the primary key; parts give prefix lengths if the statement has any.

@@ -33,7 +33,7 @@ func (t *Table) PartitionRows(ctx *sql.Context, p sql.Partition) (sql.RowIter, e
 	}
 	it := &rowIter{table: t, scans: one.scans, columns: t.projection}
 	if it.columns == nil {
-		it.columns = make([]int, len(t.info.codecs))
+		it.columns = make([]int, len(t.schema))
 		for i := range it.columns {
 			it.columns[i] = i
 		}

@@ -1,0 +1,107 @@
+package sqlbackend
+
+import (
+	"fmt"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/transform"
+)
+
+// prepareChange completes the plan of a data-changing statement. The frontend plans simple ones with a fixed list of
+// rules of its own, so what other statements get from PushDownRule is done here, together with checkAssignments.
+func prepareChange(ctx *sql.Context, n sql.Node) (sql.Node, error) {
+	n, err := checkAssignments(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	n, _, err = PushDownRule(ctx, nil, n, nil, nil, nil)
+	return n, err
+}
+
+// checkAssignments makes UPDATE and ON DUPLICATE KEY UPDATE refuse numbers that do not fit their column (1264) and
+// round those that do: the frontend's assignment silently stores the nearest value instead, and cuts off fractions.
+func checkAssignments(ctx *sql.Context, n sql.Node) (sql.Node, error) {
+	n, _, err := transform.Node(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+		switch n := n.(type) {
+		case *plan.UpdateSource:
+			if n.Ignore {
+				return n, transform.SameTree, nil
+			}
+		case *plan.InsertInto:
+			if n.Ignore || !n.OnDupExprs.HasUpdates() {
+				return n, transform.SameTree, nil
+			}
+		default:
+			return n, transform.SameTree, nil
+		}
+		return transform.OneNodeExpressions(ctx, n, checkAssignment)
+	})
+	return n, err
+}
+
+func checkAssignment(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	s, ok := e.(*expression.SetField)
+	if !ok {
+		return e, transform.SameTree, nil
+	}
+	typ := s.LeftChild.Type(ctx)
+	if _, done := s.RightChild.(*assigned); done || !sql.IsNumberType(typ) {
+		return e, transform.SameTree, nil
+	}
+	return expression.NewSetField(s.LeftChild, &assigned{child: s.RightChild, typ: typ}), transform.NewTree, nil
+}
+
+// assigned is the value of an assignment to a numeric column, in the column's type.
+type assigned struct {
+	child sql.Expression
+	typ   sql.Type
+}
+
+var _ sql.Expression = (*assigned)(nil)
+
+// Eval implements sql.Expression.
+func (a *assigned) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
+	v, err := a.child.Eval(ctx, row)
+	if err != nil || v == nil {
+		return v, err
+	}
+	var c any
+	var in sql.ConvertInRange
+	if rt, ok := a.typ.(sql.RoundingNumberType); ok {
+		c, in, err = rt.ConvertRound(ctx, v)
+	} else {
+		c, in, err = a.typ.Convert(ctx, v)
+	}
+	if err != nil {
+		return v, nil // the assignment itself reports it, with the column's name
+	}
+	if in != sql.InRange && sql.LoadSqlMode(ctx).Strict() {
+		return nil, sql.ErrValueOutOfRange.New(v, a.typ)
+	}
+	return c, nil
+}
+
+// Children implements sql.Expression.
+func (a *assigned) Children() []sql.Expression { return []sql.Expression{a.child} }
+
+// WithChildren implements sql.Expression.
+func (a *assigned) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 1 {
+		return nil, sql.ErrInvalidChildrenNumber.New(a, len(c), 1)
+	}
+	return &assigned{child: c[0], typ: a.typ}, nil
+}
+
+// Type implements sql.Expression.
+func (a *assigned) Type(*sql.Context) sql.Type { return a.typ }
+
+// IsNullable implements sql.Expression.
+func (a *assigned) IsNullable(ctx *sql.Context) bool { return a.child.IsNullable(ctx) }
+
+// Resolved implements sql.Expression.
+func (a *assigned) Resolved() bool { return a.child.Resolved() }
+
+// String implements fmt.Stringer.
+func (a *assigned) String() string { return fmt.Sprint(a.child) }
