@@ -28,8 +28,21 @@ func MapError(err error) error {
 // mapStatementError is MapError with the statement known, for numbers that depend on it. stmt may be nil.
 func mapStatementError(stmt sqlparser.Statement, err error) *mysql.SQLError {
 	se := mapToSQLError(err)
-	if ddl, ok := stmt.(*sqlparser.DBDDL); ok && se.Num == 1049 && strings.EqualFold(ddl.Action, sqlparser.DropStr) {
-		return newError(1008, "Can't drop database '%s'; database doesn't exist", ddl.DBName)
+	switch s := stmt.(type) {
+	case *sqlparser.DBDDL:
+		if se.Num == 1049 && strings.EqualFold(s.Action, sqlparser.DropStr) {
+			return newError(1008, "Can't drop database '%s'; database doesn't exist", s.DBName)
+		}
+	case *sqlparser.DDL:
+		if se.Num == 1146 && len(s.FromTables)+len(s.FromViews) > 0 && strings.EqualFold(s.Action, sqlparser.DropStr) {
+			return newError(1051, "%s", strings.TrimSuffix("Unknown table"+strings.TrimPrefix(se.Message, "Table"), " doesn't exist"))
+		}
+	case *sqlparser.Set:
+		for _, v := range s.Exprs {
+			if se.Num == 1054 && v.Scope == sqlparser.SetScope_None && v.Name != nil && strings.Contains(se.Message, "'"+v.Name.Name.String()+"'") {
+				return newError(1193, "Unknown system variable '%s'", v.Name.Name)
+			}
+		}
 	}
 	return se
 }
