@@ -35,7 +35,14 @@ func TestOpenLocalRefuses(t *testing.T) {
 	if err := first.PutIfAbsent(t.Context(), "a/b", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	wantRead(t, openLocal(t, vfs.Default, filepath.Join(dir, "new", "root")), "a/b", "x")
+	second, err := objstore.OpenDisk(filepath.Join(dir, "new", "root"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRead(t, second, "a/b", "x")
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
 	if got, err := os.ReadFile(filepath.Join(dir, "new", "root", "a", "b")); err != nil || string(got) != "x" {
 		t.Errorf("on disk: %q, %v", got, err)
 	}

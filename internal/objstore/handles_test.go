@@ -78,7 +78,7 @@ func TestHandlesForgetDuringOpen(t *testing.T) {
 // TestHandlesModel runs readers against changes of names. generation counts how often a name changed its
 // meaning; a reader must get a file at least as new as the name was when it asked.
 func TestHandlesModel(t *testing.T) {
-	const names, readers, rounds = 8, 6, 2000
+	const names, readers, rounds = 8, 6, 1000
 	var open atomic.Int64
 	var generation [names]atomic.Int64
 	c := newHandles(4)

@@ -67,6 +67,9 @@ func OpenLocal(fs vfs.FS, root string) (*Local, error) {
 	return l, nil
 }
 
+// OpenDisk is OpenLocal on the operating system's filesystem, for packages that may not know pebble's vfs.
+func OpenDisk(root string) (*Local, error) { return OpenLocal(vfs.Default, root) }
+
 // Close closes cached files. Calls made later fail with errs.ErrClosed; those in progress end normally.
 func (l *Local) Close() error {
 	l.closed.Store(true)

@@ -59,7 +59,8 @@ func (f *FS) note(err error, record func(*removals)) {
 }
 
 // removals are the names taken out of directories since these were last synced, by path of the directory
-// and name. The value is the path a rename moved the entry to, "" if it was removed.
+// and name. The value is the path a rename moved the entry to, "" if it was removed. A name that was removed
+// and then given anew is not among them: after a crash it has its old or its new meaning, never none.
 type removals struct{ byDir map[string]map[string]string }
 
 // split cleans a path, so that every spelling of a directory is one, and parts it.
