@@ -14,6 +14,7 @@ TEST_TIMEOUT ?= 15m
 TEST_FLAGS ?=
 PACKAGES ?= ./...
 E2E := ./test/e2e/...
+STATICCHECK := staticcheck@v0.8.2
 KILL_ROUNDS ?= 50
 BENCH_ADDR ?= 127.0.0.1:3306
 BENCH_ROWS ?= 100000
@@ -58,10 +59,12 @@ bench: ## run the workloads against BENCH_ADDR (any MySQL server); JSON and text
 fmt: ## gofmt the tree
 	gofmt -l -w $$(git ls-files '*.go' | grep -v '\.pb\.go$$')
 
-lint: vet ## vet, the house rules (internal/lint) and, where installed, staticcheck
+lint: vet ## vet, the house rules (internal/lint), and staticcheck where it can be had
 	$(GO) test -tags $(TAGS) -count=1 ./internal/lint
-	@if command -v staticcheck >/dev/null 2>&1; then staticcheck -tags $(TAGS) ./...; \
-	else echo "lint: staticcheck is not installed, skipped"; fi
+	@mkdir -p .cache
+	@if [ -x .cache/$(STATICCHECK) ] || { mkdir -p .cache/$(STATICCHECK).d && GOBIN=$$PWD/.cache/$(STATICCHECK).d $(GO) install honnef.co/go/tools/cmd/$(STATICCHECK) \
+	  && mv .cache/$(STATICCHECK).d/staticcheck .cache/$(STATICCHECK) && rmdir .cache/$(STATICCHECK).d; }; \
+	then .cache/$(STATICCHECK) -tags $(TAGS) ./...; else echo "lint: staticcheck cannot be installed, skipped"; fi
 
 proto: ## regenerate lance/pb from lance/proto (needs protoc)
 	@mkdir -p .cache
