@@ -191,20 +191,18 @@ func TestCrashFindsPlantedBugs(t *testing.T) {
 		fs := faultfs.New(vfs.NewCrashableMem(), faultfs.Plan{})
 		_, err := play(context.Background(), localOn(t, fs))
 		require.NoError(t, err)
-		syncs := fs.DirSyncs()
+		all := os.Getenv("LANCESQL_SOAK") != ""
 		found := 0
-		step := max(syncs/12, 1)
-		if os.Getenv("LANCESQL_SOAK") != "" {
-			step = 1
-		}
-		tried := 0
-		for k := int64(1); k <= syncs; k += step {
-			tried++
-			if find(faultfs.Plan{SkipDirSync: faultfs.Only(k)}, lsm.Planted{}) != nil {
-				found++
+		for k := int64(1); k <= fs.DirSyncs(); k++ {
+			if find(faultfs.Plan{SkipDirSync: faultfs.Only(k)}, lsm.Planted{}) == nil {
+				continue // Why: some are repeated by a later sync before anything is acknowledged
+			}
+			found++
+			if !all {
+				break
 			}
 		}
-		t.Logf("%d of %d planted directory syncs found", found, tried)
+		t.Logf("%d planted directory syncs found", found)
 		require.Positive(t, found)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -275,7 +276,11 @@ func (m *model) scan(snap *lsm.Snapshot, spec lsm.ScanSpec, own *lsm.Overlay) ma
 
 // TestAgainstModel runs random histories and compares every registered view after each step.
 func TestAgainstModel(t *testing.T) {
-	for seed := range uint64(40) {
+	seeds := uint64(12)
+	if os.Getenv("LANCESQL_SOAK") != "" {
+		seeds = 400
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
 			t.Parallel()
 			m := newModel(t, seed)

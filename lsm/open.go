@@ -60,7 +60,28 @@ func Open(ctx context.Context, o Options, root string) (*Table, error) {
 	t.mu.Unlock()
 	r.releaseMemTables()
 	t.sweepOrphans(ctx, m)
+	t.sweepTemp(ctx)
 	return t, nil
+}
+
+// sweepTemp removes the unfinished objects of a process that died, where the store leaves any.
+func (t *Table) sweepTemp(ctx context.Context) {
+	st, ok := t.o.Store.(interface {
+		SweepTemp(ctx context.Context, dir string) (int, error)
+	})
+	if !ok {
+		return
+	}
+	for _, dir := range []string{"data", "_versions", "_transactions", "_deletions"} {
+		if _, err := st.SweepTemp(ctx, t.root+"/"+dir); err != nil {
+			t.o.Log.Warn("sweep unfinished objects", "directory", dir, "error", err)
+		}
+	}
+	for _, dir := range []string{"manifest", "wal"} {
+		if _, err := st.SweepTemp(ctx, t.shard.path+"/"+dir); err != nil {
+			t.o.Log.Warn("sweep unfinished objects", "directory", dir, "error", err)
+		}
+	}
 }
 
 // bind derives what never changes while the table is open.

@@ -27,7 +27,7 @@ type Options struct {
 	RowsPerFragment int64         // a merge starts a new fragment here (default 1,048,576)
 	BatchRows       int           // rows per batch of internal scans (default 4096)
 	GenerationGrace time.Duration // a merged generation stays on disk this long for outside readers (default 0)
-	Retention       time.Duration // base versions younger than this are kept (default 6 h)
+	Retention       time.Duration // base versions younger than this are kept (default 6 h, negative: only those in use)
 
 	// Floor is the CommitSeq at which everything recovered counts as born: views older than the opening of
 	// the table cannot be served. 0 when the process has just started.
@@ -62,8 +62,11 @@ func (o Options) withDefaults() Options {
 	if o.BatchRows <= 0 {
 		o.BatchRows = 4096
 	}
-	if o.Retention <= 0 {
+	switch {
+	case o.Retention == 0:
 		o.Retention = 6 * time.Hour
+	case o.Retention < 0:
+		o.Retention = 0
 	}
 	if o.Random == nil {
 		o.Random = cryptoRandom
