@@ -160,8 +160,7 @@ func (c *Constant) AppendRows(dst *Vector, from, to uint64) error {
 	}
 	rows := int(to - from)
 	if c.null {
-		dst.AppendNulls(rows)
-		return nil
+		return dst.AppendNulls(rows)
 	}
 	if err := dst.repeat(c.value, rows); err != nil {
 		return err
@@ -176,17 +175,14 @@ func (c *Constant) AppendRows(dst *Vector, from, to uint64) error {
 
 // repeat appends rows copies of a value without counting them.
 func (v *Vector) repeat(value []byte, rows int) error {
+	if err := v.roomRows(rows, len(value)); err != nil {
+		return err
+	}
 	for l := range v.items {
 		v.addItems(l, nil, 0, rows)
 	}
 	switch {
 	case v.typ.Variable():
-		if len(value) > 0 && rows > maxExpanded/len(value) {
-			return v.room(maxExpanded)
-		}
-		if err := v.room(len(value) * rows); err != nil {
-			return err
-		}
 		at := v.data.len()
 		fillBytes(v.data.grow(v.mem, len(value)*rows), value)
 		if v.typ.Kind == KindVar32 {

@@ -129,17 +129,14 @@ func gather[T word](dst, items []T, idx []uint32) {
 
 func (d *dictionaryPlan) appendStrings(dst *Vector, idx []uint32) error {
 	n := uint32(d.n)
-	total := uint64(0)
+	total := uint64(0) // at most 2^15 rows of 2^31 bytes
 	for _, x := range idx {
 		if x >= n {
 			return corrupt("dictionary index %d of %d", x, n)
 		}
 		total += d.strings.offs[x+1] - d.strings.offs[x]
 	}
-	if total > maxExpanded {
-		return dst.room(maxExpanded)
-	}
-	if err := dst.room(int(total)); err != nil {
+	if err := dst.room(int(min(total, 1<<40))); err != nil {
 		return err
 	}
 	at := dst.data.len()

@@ -271,12 +271,11 @@ func (m *miniCodec) appendLists(dst *Vector, c *chunkValues, from, to int) error
 	// All items null: the innermost level has no validity of its own.
 	last := len(m.levels) - 1
 	n := (to - from) * dst.items[last].perRow
-	dst.addItems(last, make([]byte, bitmapBytes(n)), 0, to-from)
-	if dst.typ.Bits == 1 {
-		dst.growBits(to - from)
-	} else {
-		clear(dst.growFixed(to - from))
+	if err := dst.roomRows(to-from, bitmapBytes(dst.typ.RowBits())); err != nil {
+		return err
 	}
+	dst.addItems(last, make([]byte, bitmapBytes(n)), 0, to-from)
+	dst.growZero(to - from)
 	return nil
 }
 

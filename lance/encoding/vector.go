@@ -146,13 +146,19 @@ func (v *Vector) Reset() {
 	v.n, v.nulls = 0, 0
 }
 
-// Reserve makes room for rows more rows (for variable columns: their offsets).
+// maxReserve bounds what Reserve allocates ahead of the data.
+const maxReserve = 64 << 20
+
+// Reserve makes room for rows more rows (for variable columns: their offsets), within reason.
 func (v *Vector) Reserve(rows int) {
-	switch {
-	case v.typ.Kind == KindFixed:
-		v.data.reserve(v.mem, bitmapBytes(rows*v.typ.RowBits()))
-	case v.typ.Variable():
-		v.offs.reserve(v.mem, (rows+1)*v.typ.OffsetBits()/8)
+	bits := v.typ.RowBits()
+	s := &v.data
+	if v.typ.Variable() {
+		bits, s = v.typ.OffsetBits(), &v.offs
+		rows++
+	}
+	if v.typ.Kind != KindNull && bits > 0 && rows <= maxReserve/bits {
+		s.reserve(v.mem, bitmapBytes(rows*bits))
 	}
 }
 
@@ -197,12 +203,25 @@ func (v *Vector) growOffsets64(rows int) []uint64 {
 	return wordsOf[uint64](v.offs.grow(v.mem, rows*8))
 }
 
-// room checks that more bytes of data fit the offsets of a variable column.
+// maxVectorBytes bounds the data of a vector of more than one row, so that a few stored bytes (constant pages, runs)
+// cannot ask for unbounded memory. Readers retry with fewer rows.
+const maxVectorBytes = 1 << 30
+
+// room checks that more bytes of data fit the vector.
 func (v *Vector) room(more int) error {
-	if v.typ.Kind == KindVar32 && v.data.len()+more > math.MaxInt32 {
-		return fmt.Errorf("more than 2 GiB of string data in one batch: %w", errs.ErrLimit)
+	total := v.data.len() + more
+	if v.typ.Kind == KindVar32 && total > math.MaxInt32 || v.n > 0 && total > maxVectorBytes {
+		return fmt.Errorf("more than %d bytes of data in one batch: %w", maxVectorBytes, errs.ErrLimit)
 	}
 	return nil
+}
+
+// roomRows is room for rows more rows of bytesPerRow bytes each.
+func (v *Vector) roomRows(rows, bytesPerRow int) error {
+	if rows > 1 && bytesPerRow > 0 && rows > maxVectorBytes/bytesPerRow {
+		return fmt.Errorf("%d rows of %d bytes in one batch: %w", rows, bytesPerRow, errs.ErrLimit)
+	}
+	return v.room(rows * bytesPerRow)
 }
 
 // closeRow ends the current row of a variable column at the present end of data.
@@ -282,28 +301,42 @@ func (v *Vector) addItems(l int, src []byte, off, rows int) {
 	lv.nulls += nulls
 }
 
-// AppendNulls appends rows null rows.
-func (v *Vector) AppendNulls(rows int) {
+// AppendNulls appends rows null rows. errs.ErrLimit if their placeholders would take too much memory.
+func (v *Vector) AppendNulls(rows int) error {
 	switch {
 	case v.typ.Kind == KindNull:
 		v.n += rows
 		v.nulls += rows
-		return
+		return nil
 	case v.typ.Variable():
+		if err := v.roomRows(rows, 0); err != nil {
+			return err
+		}
 		if v.typ.Kind == KindVar32 {
 			fill(v.growOffsets32(rows), uint32(v.data.len()))
 		} else {
 			fill(v.growOffsets64(rows), uint64(v.data.len()))
 		}
-	case v.typ.Bits == 1:
-		v.growBits(rows)
 	default:
-		clear(v.growFixed(rows))
+		if err := v.roomRows(rows, bitmapBytes(v.typ.RowBits())); err != nil {
+			return err
+		}
+		v.growZero(rows)
 	}
 	for l := range v.items {
 		v.addItems(l, nil, 0, rows)
 	}
 	v.addNull(rows)
+	return nil
+}
+
+// growZero appends the values of rows fixed-width rows, all zero, without counting them.
+func (v *Vector) growZero(rows int) {
+	if v.typ.Bits == 1 {
+		v.growBits(rows)
+	} else {
+		clear(v.growFixed(rows))
+	}
 }
 
 func fill[T word](s []T, x T) {

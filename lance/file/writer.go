@@ -1,13 +1,28 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"google.golang.org/protobuf/proto"
 
 	"lancesql/internal/errs"
+	"lancesql/lance/encoding"
+	"lancesql/lance/pb"
 	"lancesql/lance/schema"
+)
+
+const (
+	// defaultPageBytes makes pages as the reference writer cuts them.
+	defaultPageBytes = 8 << 20
+	// maxBufferedBytes bounds what a Writer holds over all columns; the fullest column is written first.
+	maxBufferedBytes = 128 << 20
+	// sliceRows is how many rows are taken from a batch at a time, so that page sizes are looked at often enough.
+	sliceRows = 4096
+	// pagePad fills the gaps between page buffers; readers do not check it.
+	pagePad = 0x48
 )
 
 // WriterOptions configures a Writer. The zero value is the default.
@@ -24,16 +39,293 @@ type Summary struct {
 	ColumnIndices []int32 // physical column of each of them
 }
 
-// Writer streams one data file. It is not safe for concurrent use.
-type Writer struct{}
-
-// NewWriter starts a file with the columns of s.
-func NewWriter(w io.Writer, s *schema.Schema, o WriterOptions) (*Writer, error) {
-	return nil, fmt.Errorf("write lance file: %w", errs.ErrUnsupported)
+// Writer streams one data file. It is not safe for concurrent use. A failed Write or Finish leaves it unusable.
+type Writer struct {
+	out      io.Writer
+	pos      uint64 // bytes written
+	version  Version
+	maxPage  int
+	schema   *schema.Schema
+	columns  []*columnWriter
+	rows     uint64
+	buffered int // bytes held over all columns
+	err      error
 }
 
-// Write appends the rows of rec, whose columns are those of the schema in order. rec is borrowed.
-func (w *Writer) Write(rec arrow.RecordBatch) error { return errs.ErrUnsupported }
+// columnWriter collects the rows of the next page of one column.
+type columnWriter struct {
+	field *schema.Field
+	typ   encoding.Type
+	vec   *encoding.Vector
+	first uint64 // rows in earlier pages
+	pages []*pb.ColumnPage
+}
 
-// Finish writes what is buffered and the file's metadata. The Writer cannot be used afterwards.
-func (w *Writer) Finish() (Summary, error) { return Summary{}, errs.ErrUnsupported }
+// NewWriter starts a file with the columns of s, which must not be empty. errs.ErrUnsupported for types or versions
+// that cannot be written.
+// Spec: file format, "A sound default writer".
+func NewWriter(w io.Writer, s *schema.Schema, o WriterOptions) (*Writer, error) {
+	fw := &Writer{out: w, version: o.Version, maxPage: o.MaxPageBytes, schema: s}
+	if fw.version == (Version{}) {
+		fw.version = V22()
+	}
+	if fw.version != V22() && fw.version != V21() {
+		return nil, fmt.Errorf("write lance file of version %s: %w", fw.version, errs.ErrUnsupported)
+	}
+	if fw.maxPage <= 0 {
+		fw.maxPage = defaultPageBytes
+	}
+	if len(s.Fields) == 0 {
+		return nil, fmt.Errorf("write lance file without columns: %w", errs.ErrInvalid)
+	}
+	for _, f := range s.Fields {
+		if !f.OwnsColumn() {
+			return nil, fmt.Errorf("write field %q of type %s: %w", f.Name, f.LogicalType, errs.ErrUnsupported)
+		}
+		dt, err := f.DataType()
+		if err != nil {
+			return nil, fmt.Errorf("write field %q: %w", f.Name, err)
+		}
+		typ, err := encoding.TypeOf(dt)
+		if err != nil {
+			return nil, fmt.Errorf("write field %q: %w", f.Name, err)
+		}
+		fw.columns = append(fw.columns, &columnWriter{field: f, typ: typ, vec: encoding.NewVector(typ, nil)})
+	}
+	return fw, nil
+}
+
+// Write appends the rows of rec, whose columns have the types of the schema's fields, in order; empty batches and
+// slices of larger batches are fine. rec is borrowed. errs.ErrInvalid if it does not fit the schema or a non-nullable
+// field has nulls.
+func (w *Writer) Write(rec arrow.RecordBatch) error {
+	if w.err != nil {
+		return w.err
+	}
+	if err := w.check(rec); err != nil {
+		return err
+	}
+	total := int(rec.NumRows())
+	for from := 0; from < total; from += sliceRows {
+		to := min(from+sliceRows, total)
+		for i, c := range w.columns {
+			if err := w.appendRows(c, rec.Column(i), from, to); err != nil {
+				return w.fail(err)
+			}
+		}
+		for w.buffered > maxBufferedBytes {
+			if err := w.flush(w.fullest()); err != nil {
+				return err
+			}
+		}
+		w.rows += uint64(to - from)
+	}
+	return nil
+}
+
+func (w *Writer) fail(err error) error {
+	w.err = err
+	return err
+}
+
+// check compares a batch with the schema.
+func (w *Writer) check(rec arrow.RecordBatch) error {
+	if int(rec.NumCols()) != len(w.columns) {
+		return fmt.Errorf("batch of %d columns for a file of %d: %w", rec.NumCols(), len(w.columns), errs.ErrInvalid)
+	}
+	for i, c := range w.columns {
+		col := rec.Column(i)
+		dt := col.DataType()
+		if ext, ok := dt.(arrow.ExtensionType); ok {
+			dt = ext.StorageType()
+		}
+		typ, err := encoding.TypeOf(dt)
+		if err != nil || !sameType(typ, c.typ) {
+			return fmt.Errorf("column %q of type %s for a field of type %s: %w", c.field.Name, dt, c.field.LogicalType, errs.ErrInvalid)
+		}
+		if !c.field.Nullable && c.typ.Kind != encoding.KindNull && col.NullN() > 0 {
+			return fmt.Errorf("column %q is not nullable and has %d nulls: %w", c.field.Name, col.NullN(), errs.ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// appendRows takes rows of an array into the column's page, as many at a time as make about one page at most.
+func (w *Writer) appendRows(c *columnWriter, a arrow.Array, from, to int) error {
+	for from < to {
+		upTo := to
+		for upTo-from > 1 && c.typ.ArrayBytes(a, from, upTo) > w.maxPage {
+			upTo = from + (upTo-from)/2
+		}
+		before := c.vec.Bytes()
+		if err := c.vec.AppendArray(a, from, upTo); err != nil {
+			return fmt.Errorf("write column %q: %w", c.field.Name, err)
+		}
+		w.buffered += c.vec.Bytes() - before
+		if c.vec.Bytes() > w.maxPage {
+			if err := w.flush(c); err != nil {
+				return err
+			}
+		}
+		from = upTo
+	}
+	return nil
+}
+
+func (w *Writer) fullest() *columnWriter {
+	best := w.columns[0]
+	for _, c := range w.columns[1:] {
+		if c.vec.Bytes() > best.vec.Bytes() {
+			best = c
+		}
+	}
+	return best
+}
+
+// flush writes the buffered rows of a column as one page.
+func (w *Writer) flush(c *columnWriter) error {
+	rows := c.vec.Len()
+	if rows == 0 {
+		return nil
+	}
+	page, err := encoding.EncodePage(c.vec, encoding.PageOptions{Large: w.version != V21()})
+	if err != nil {
+		return w.fail(fmt.Errorf("encode column %q: %w", c.field.Name, err))
+	}
+	meta := &pb.ColumnPage{Length: uint64(rows), Priority: c.first}
+	for _, b := range page.Buffers {
+		if err := w.align(); err != nil {
+			return err
+		}
+		meta.BufferOffsets = append(meta.BufferOffsets, w.pos)
+		meta.BufferSizes = append(meta.BufferSizes, uint64(len(b)))
+		if err := w.write(b); err != nil {
+			return err
+		}
+	}
+	layout, err := proto.Marshal(page.Layout)
+	if err != nil {
+		return w.fail(fmt.Errorf("encode column %q: %w", c.field.Name, err))
+	}
+	if meta.Encoding, err = directEncoding(layoutURL, layout); err != nil {
+		return w.fail(err)
+	}
+	w.buffered -= c.vec.Bytes()
+	c.vec.Reset()
+	c.first += uint64(rows)
+	c.pages = append(c.pages, meta)
+	return nil
+}
+
+// directEncoding wraps a description as metadata holds it.
+func directEncoding(url string, value []byte) (*pb.MetaEncoding, error) {
+	raw, err := proto.Marshal(&pb.AnyMessage{TypeUrl: url, Value: value})
+	if err != nil {
+		return nil, fmt.Errorf("encode description %s: %w", url, err)
+	}
+	return &pb.MetaEncoding{Location: &pb.MetaEncoding_Direct_{Direct: &pb.MetaEncoding_Direct{Encoding: raw}}}, nil
+}
+
+func (w *Writer) write(b []byte) error {
+	n, err := w.out.Write(b)
+	w.pos += uint64(n)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return w.fail(fmt.Errorf("write lance file: %w", err))
+	}
+	return nil
+}
+
+// align pads to the next multiple of alignment. It establishes invariant 4.
+func (w *Writer) align() error {
+	var pad [alignment]byte
+	for i := range pad {
+		pad[i] = pagePad
+	}
+	return w.write(pad[:(alignment-w.pos%alignment)%alignment])
+}
+
+// Finish writes what is buffered and the file's metadata. errs.ErrInvalid for a file without rows, which the format
+// does not have. The Writer cannot be used afterwards; the io.Writer is not closed.
+func (w *Writer) Finish() (Summary, error) {
+	if w.err != nil {
+		return Summary{}, w.err
+	}
+	if w.rows == 0 {
+		return Summary{}, w.fail(fmt.Errorf("lance file without rows: %w", errs.ErrInvalid))
+	}
+	sum := Summary{Rows: w.rows}
+	for i, c := range w.columns {
+		if err := w.flush(c); err != nil {
+			return Summary{}, err
+		}
+		c.vec.Release()
+		sum.FieldIDs = append(sum.FieldIDs, c.field.ID)
+		sum.ColumnIndices = append(sum.ColumnIndices, int32(i))
+	}
+	if err := w.finishMetadata(); err != nil {
+		return Summary{}, err
+	}
+	sum.Size = w.pos
+	w.err = fmt.Errorf("lance file writer: %w", errs.ErrClosed)
+	return sum, nil
+}
+
+// Abort frees memory of a file that will not be finished. It is a no-op after Finish.
+func (w *Writer) Abort() {
+	for _, c := range w.columns {
+		c.vec.Release()
+	}
+	if w.err == nil {
+		w.err = fmt.Errorf("lance file writer: %w", errs.ErrClosed)
+	}
+}
+
+// finishMetadata writes the descriptor, the column metadata, both offset tables and the footer.
+func (w *Writer) finishMetadata() error {
+	if err := w.align(); err != nil {
+		return err
+	}
+	metadata := make(map[string][]byte, len(w.schema.Metadata))
+	for k, v := range w.schema.Metadata {
+		metadata[k] = []byte(v)
+	}
+	descriptor, err1 := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.FileDescriptor{
+		Schema: &pb.Schema{Fields: w.schema.ToProto(), Metadata: metadata}, Length: w.rows})
+	columnEncoding, err2 := valuesColumnEncoding()
+	if err := errors.Join(err1, err2); err != nil {
+		return w.fail(fmt.Errorf("encode file descriptor: %w", err))
+	}
+	global := extent{w.pos, uint64(len(descriptor))}
+	if err := w.write(descriptor); err != nil {
+		return err
+	}
+	f := footer{columnStart: w.pos, globals: 1, columns: uint32(len(w.columns)), major: w.version.Major, minor: w.version.Minor}
+	var tables []byte
+	for _, c := range w.columns {
+		raw, err := proto.Marshal(&pb.ColumnMetadata{Encoding: columnEncoding, Pages: c.pages})
+		if err != nil {
+			return w.fail(fmt.Errorf("encode metadata of column %q: %w", c.field.Name, err))
+		}
+		tables = appendExtent(tables, extent{w.pos, uint64(len(raw))})
+		if err := w.write(raw); err != nil {
+			return err
+		}
+	}
+	f.cmo = w.pos
+	f.gbo = w.pos + uint64(len(tables))
+	tables = appendExtent(tables, global)
+	return w.write(f.append(tables))
+}
+
+// valuesColumnEncoding is the column encoding every column needs: plain values.
+func valuesColumnEncoding() (*pb.MetaEncoding, error) {
+	raw, err := proto.Marshal(&pb.ColumnEncoding20{
+		ColumnEncoding: &pb.ColumnEncoding20_Values{Values: &pb.ColumnEncoding20_Empty{}}})
+	if err != nil {
+		return nil, fmt.Errorf("encode column encoding: %w", err)
+	}
+	return directEncoding(columnEncodingURL, raw)
+}

@@ -1,0 +1,97 @@
+package encoding
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math/rand"
+	"testing"
+)
+
+func packed[T word](w int, v func(i int) T) []T {
+	in := make([]T, blockValues)
+	for i := range in {
+		in[i] = v(i)
+	}
+	out := make([]T, blockValues)
+	pack(out, in, w)
+	return out[:packedWords[T](w)]
+}
+
+// The vectors of docs/format/file.md, "Bit-packing layout".
+func TestPackVectors(t *testing.T) {
+	hexOf := func(b []byte) string { return hex.EncodeToString(b) }
+	p16 := bytesOf(packed(1, func(i int) uint16 {
+		if i%5 == 2 {
+			return 1
+		}
+		return 0
+	}))
+	if len(p16) != 128 || hexOf(p16[:16]) != "10428410218408214208104284102184" {
+		t.Errorf("T=16 W=1: %d bytes %s", len(p16), hexOf(p16[:16]))
+	}
+	p16 = bytesOf(packed(3, func(i int) uint16 { return uint16(i % 8) }))
+	if len(p16) != 384 || hexOf(p16[:15]) != "000049929224dbb624496ddbb66dff" || p16[15] != 0xff || hexOf(p16[376:]) != "4992dbb66ddbffff" {
+		t.Errorf("T=16 W=3: %d bytes %s … %s", len(p16), hexOf(p16[:16]), hexOf(p16[376:]))
+	}
+	p8 := packed(2, func(i int) uint8 { return uint8(i % 4) })
+	if len(p8) != 256 || !bytes.Equal(p8, bytes.Repeat([]byte{0, 0x55, 0xaa, 0xff}, 64)) {
+		t.Errorf("T=8 W=2: %s", hexOf(p8))
+	}
+	p32 := packed(10, func(i int) uint32 { return uint32(i) })
+	for i, want := range map[int]uint32{0: 0x10020000, 1: 0x50120401, 2: 0x90220802, 3: 0xd0320c03, 32: 0x0a020060,
+		33: 0x1a060160, 64: 0x0040e030, 65: 0x0441e070, 96: 0x40701403, 97: 0x41705413} {
+		if p32[i] != want {
+			t.Errorf("T=32 W=10: word %d is %#x, want %#x", i, p32[i], want)
+		}
+	}
+	p64 := packed(12, func(i int) uint64 { return 3 * uint64(i) })
+	for i, want := range map[int]uint64{0: 0x0600480300180000, 1: 0x3603483303183003, 16: 0xc02400c0a8090078,
+		17: 0xc32430c3a8390378, 32: 0xb409c08406c05403} {
+		if p64[i] != want {
+			t.Errorf("T=64 W=12: word %d is %#x, want %#x", i, p64[i], want)
+		}
+	}
+}
+
+func testPackWidths[T word](t *testing.T) {
+	rng := rand.New(rand.NewSource(int64(bitsOf[T]())))
+	in, mid, out := make([]T, blockValues), make([]T, blockValues), make([]T, blockValues)
+	for w := 0; w <= bitsOf[T](); w++ {
+		for i := range in {
+			in[i] = 0
+			if w > 0 {
+				in[i] = T(rng.Uint64()) >> (bitsOf[T]() - w)
+			}
+		}
+		pack(mid, in, w)
+		unpack(out, mid[:packedWords[T](w)], w)
+		if !bytes.Equal(bytesOf(in), bytesOf(out)) {
+			t.Fatalf("T=%d W=%d does not round trip", bitsOf[T](), w)
+		}
+	}
+}
+
+func TestPackEveryWidth(t *testing.T) {
+	testPackWidths[uint8](t)
+	testPackWidths[uint16](t)
+	testPackWidths[uint32](t)
+	testPackWidths[uint64](t)
+}
+
+func BenchmarkUnpack64(b *testing.B) {
+	in := packed(12, func(i int) uint64 { return 3 * uint64(i) })
+	out := make([]uint64, blockValues)
+	b.SetBytes(8 * blockValues)
+	for b.Loop() {
+		unpack(out, in, 12)
+	}
+}
+
+func BenchmarkUnpack16Levels(b *testing.B) {
+	in := packed(1, func(i int) uint16 { return uint16(i & 1) })
+	out := make([]uint16, blockValues)
+	b.SetBytes(2 * blockValues)
+	for b.Loop() {
+		unpack(out, in, 1)
+	}
+}

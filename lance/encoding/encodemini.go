@@ -1,0 +1,255 @@
+package encoding
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"lancesql/lance/pb"
+)
+
+const (
+	chunkTarget  = 8 << 10 // value bytes of a flat or string chunk
+	chunkRows    = 4096    // values of a chunk at most (bit-packed: always 1024)
+	levelsPacked = 1       // packed width of the levels of a flat page
+)
+
+// miniWriter builds the two buffers of a mini-block page.
+type miniWriter struct {
+	v     *Vector
+	large bool
+	meta  []byte
+	data  []byte
+	sizes []int // value buffer sizes of the current chunk
+	head  int   // start of the current chunk
+}
+
+// encodeMini encodes a page whose rows are narrower than fullZipBytes.
+func encodeMini(v *Vector, o PageOptions) (Page, error) {
+	w := &miniWriter{v: v, large: o.Large, data: make([]byte, 0, v.Bytes()+v.Bytes()/8+1024)}
+	l := &pb.MiniBlockLayout{Layers: v.layers(), NumBuffers: 1, NumItems: uint64(v.n), HasLargeChunk: o.Large}
+	if v.nulls > 0 {
+		l.DefCompression = outOfLineCE(16, levelsPacked)
+	}
+	switch {
+	case v.typ.Variable():
+		l.ValueCompression = variableCE(v.typ.OffsetBits())
+		w.writeStrings()
+	case len(v.typ.Dims) > 0:
+		l.ValueCompression = v.listCE(flatCE(v.typ.Bits))
+		for i := range v.items {
+			if v.items[i].nulls > 0 {
+				l.NumBuffers++
+			}
+		}
+		w.writeFlat(int(l.NumBuffers))
+	case packable(v.typ.Bits) && packedBytes(v) < v.data.len():
+		l.ValueCompression = inlineCE(v.typ.Bits)
+		w.writeInline()
+	default:
+		l.ValueCompression = flatCE(v.typ.Bits)
+		w.writeFlat(1)
+	}
+	layout := &pb.PageLayout{Layout: &pb.PageLayout_MiniBlock{MiniBlock: l}}
+	return Page{Layout: layout, Buffers: [][]byte{w.meta, w.data}}, nil
+}
+
+// packedBytes is the size of the values when bit-packed.
+func packedBytes(v *Vector) int {
+	b := v.data.bytes()
+	size := v.typ.Bits / 8
+	total := 0
+	for at := 0; at < len(b); at += blockValues * size {
+		block := b[at:min(at+blockValues*size, len(b))]
+		total += size + blockValues/8*widthBytes(block, v.typ.Bits)
+	}
+	return total
+}
+
+// begin writes the header and the levels of a chunk of rows [from, to) with buffers value buffers, whose sizes are
+// filled in by end.
+func (w *miniWriter) begin(from, to, buffers int) {
+	w.head = len(w.data)
+	w.sizes = w.sizes[:0]
+	levels := 0
+	if w.v.nulls > 0 {
+		levels = to - from
+	}
+	w.data = binary.LittleEndian.AppendUint16(w.data, uint16(levels))
+	at := len(w.data)
+	if levels > 0 {
+		w.data = append(w.data, 0, 0)
+	}
+	for range buffers * w.sizeBytes() {
+		w.data = append(w.data, 0)
+	}
+	w.pad(headerPad)
+	if levels == 0 {
+		return
+	}
+	start := len(w.data)
+	w.data = packValidity(w.data, w.v.valid.bytes(), from, to)
+	binary.LittleEndian.PutUint16(w.data[at:], uint16(len(w.data)-start))
+	w.pad(headerPad)
+}
+
+func (w *miniWriter) sizeBytes() int {
+	if w.large {
+		return 4
+	}
+	return 2
+}
+
+// pad fills up to a multiple of 8 from the start of the chunk.
+func (w *miniWriter) pad(b byte) {
+	for (len(w.data)-w.head)%8 != 0 {
+		w.data = append(w.data, b)
+	}
+}
+
+// closeBuffer ends the value buffer that began at start.
+func (w *miniWriter) closeBuffer(start int) {
+	w.sizes = append(w.sizes, len(w.data)-start)
+	w.pad(headerPad)
+}
+
+// end completes the chunk of rows values; last says that it is the page's last.
+func (w *miniWriter) end(rows int, last bool) {
+	at := w.head + 2
+	if w.v.nulls > 0 {
+		at += 2
+	}
+	for _, size := range w.sizes {
+		if w.large {
+			binary.LittleEndian.PutUint32(w.data[at:], uint32(size))
+		} else {
+			binary.LittleEndian.PutUint16(w.data[at:], uint16(size))
+		}
+		at += w.sizeBytes()
+	}
+	word := uint32((len(w.data)-w.head)/8-1) << 4
+	if !last {
+		word |= uint32(bits.TrailingZeros(uint(rows)))
+	}
+	if w.large {
+		w.meta = binary.LittleEndian.AppendUint32(w.meta, word)
+	} else {
+		w.meta = binary.LittleEndian.AppendUint16(w.meta, uint16(word))
+	}
+}
+
+// writeFlat writes plain values, for fixed-size lists after their item validity.
+func (w *miniWriter) writeFlat(buffers int) {
+	v := w.v
+	width := v.typ.RowBits()
+	per := chunkRows
+	for per > 2 && bitmapBytes(per*width) > chunkTarget {
+		per /= 2
+	}
+	for from := 0; from < v.n; from += per {
+		to := min(from+per, v.n)
+		w.begin(from, to, buffers)
+		for l := range v.items {
+			if lv := &v.items[l]; lv.nulls > 0 {
+				w.writeBits(lv.valid.bytes(), from*lv.perRow, to*lv.perRow)
+			}
+		}
+		if v.typ.Bits == 1 {
+			w.writeBits(v.data.bytes(), from*width, to*width)
+		} else {
+			start := len(w.data)
+			w.data = append(w.data, v.data.bytes()[from*width/8:to*width/8]...)
+			w.closeBuffer(start)
+		}
+		w.end(to-from, to == v.n)
+	}
+}
+
+func (w *miniWriter) writeBits(b []byte, from, to int) {
+	start := len(w.data)
+	w.data = append(w.data, make([]byte, bitmapBytes(to-from))...)
+	copyBits(w.data[start:], 0, b, from, to-from)
+	w.closeBuffer(start)
+}
+
+func (w *miniWriter) writeInline() {
+	v := w.v
+	size := v.typ.Bits / 8
+	for from := 0; from < v.n; from += blockValues {
+		to := min(from+blockValues, v.n)
+		w.begin(from, to, 1)
+		start := len(w.data)
+		w.data = appendInline(w.data, v.data.bytes()[from*size:to*size], v.typ.Bits)
+		w.closeBuffer(start)
+		w.end(to-from, to == v.n)
+	}
+}
+
+// appendInline appends one InlineBitpacking buffer: the width as one word, then the packed block.
+func appendInline(dst, values []byte, size int) []byte {
+	width := widthBytes(values, size)
+	dst = appendUintN(dst, uint64(width), size/8)
+	return packBytes(dst, values, size, width)
+}
+
+func (w *miniWriter) writeStrings() {
+	v := w.v
+	wo := v.typ.OffsetBits() / 8
+	for from := 0; from < v.n; {
+		to := w.stringChunk(from, wo)
+		w.begin(from, to, 1)
+		start := len(w.data)
+		lo, _ := v.span(from)
+		_, hi := v.span(to - 1)
+		head := (to - from + 1) * wo
+		for i := from; i < to; i++ {
+			b, _ := v.span(i)
+			w.data = appendUintN(w.data, uint64(head+b-lo), wo)
+		}
+		w.data = appendUintN(w.data, uint64(head+hi-lo), wo)
+		w.data = append(w.data, v.data.bytes()[lo:hi]...)
+		for (len(w.data)-start)%wo != 0 {
+			w.data = append(w.data, valuePad)
+		}
+		w.closeBuffer(start)
+		w.end(to-from, to == v.n)
+		from = to
+	}
+}
+
+// stringChunk returns the end of the chunk that begins at row from: everything left if it fits the target, else the
+// greatest power of two of rows that does, at least two.
+func (w *miniWriter) stringChunk(from, wo int) int {
+	v := w.v
+	lo, _ := v.span(from)
+	fits := func(to int) bool {
+		_, hi := v.span(to - 1)
+		return (to-from+1)*wo+hi-lo <= chunkTarget
+	}
+	if v.n-from <= chunkRows && fits(v.n) {
+		return v.n
+	}
+	n := 2
+	for 2*n <= min(chunkRows, v.n-from) && fits(from+2*n) {
+		n *= 2
+	}
+	return min(from+n, v.n)
+}
+
+// packValidity appends the definition levels of rows [from, to) in OutOfLineBitpacking(16, Flat(1)): level 1 where the
+// validity bit is 0.
+func packValidity(dst, valid []byte, from, to int) []byte {
+	for ; to-from > 0; from += blockValues {
+		n := min(blockValues, to-from)
+		var levels [blockValues]uint16
+		for i := range n {
+			if !getBit(valid, from+i) {
+				levels[i] = 1
+			}
+		}
+		if n < blockValues && blockValues*levelsPacked >= 16*n {
+			return append(dst, bytesOf(levels[:n])...) // a short tail is smaller raw
+		}
+		dst = packBytes(dst, bytesOf(levels[:]), 16, levelsPacked)
+	}
+	return dst
+}

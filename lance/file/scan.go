@@ -1,0 +1,202 @@
+package file
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"lancesql/internal/arrowx"
+	"lancesql/internal/errs"
+	"lancesql/lance/encoding"
+	"lancesql/lance/schema"
+)
+
+// projection is a set of wanted fields resolved to physical columns.
+type projection struct {
+	schema *arrow.Schema
+	fields []*fieldReader
+}
+
+// fieldReader reads one top-level field.
+type fieldReader struct {
+	typ arrow.DataType
+	cur *cursor
+}
+
+// project resolves fields to columns of the file.
+func (r *Reader) project(ctx context.Context, fields []*schema.Field, cols map[int32]int32) (*projection, error) {
+	sc, err := schema.ArrowSchema(fields, nil)
+	if err != nil {
+		return nil, err
+	}
+	p := &projection{schema: sc}
+	window := max(minWindowBytes, min(windowBytes, totalWindowBytes/max(1, len(fields))))
+	for i, f := range fields {
+		fr, err := r.projectField(ctx, f, sc.Field(i).Type, cols, window)
+		if err != nil {
+			return nil, fmt.Errorf("field %q: %w", f.Name, err)
+		}
+		p.fields = append(p.fields, fr)
+	}
+	return p, nil
+}
+
+func (r *Reader) projectField(ctx context.Context, f *schema.Field, dt arrow.DataType, cols map[int32]int32, window int) (*fieldReader, error) {
+	if !f.OwnsColumn() {
+		return nil, fmt.Errorf("nested type %s: %w", dt, errs.ErrUnsupported)
+	}
+	if cols == nil {
+		cols = r.byID
+	}
+	index, ok := cols[f.ID]
+	if !ok {
+		return nil, fmt.Errorf("field id %d has no column in %s: %w", f.ID, r.src.Name(), errs.ErrInvalid)
+	}
+	typ, err := encoding.TypeOf(dt)
+	if err != nil {
+		return nil, err
+	}
+	col, err := r.column(ctx, index)
+	if err != nil {
+		return nil, err
+	}
+	cur := &cursor{r: r, col: col, typ: typ, window: window, chunk: -1}
+	return &fieldReader{typ: dt, cur: cur}, nil
+}
+
+func (p *projection) close() {
+	for _, f := range p.fields {
+		f.cur.close()
+	}
+}
+
+// batch collects the arrays of one batch.
+func (p *projection) batch(rows int, read func(f *fieldReader, dst *encoding.Vector) error) (arrow.RecordBatch, error) {
+	arrays := make([]arrow.Array, 0, len(p.fields))
+	defer func() {
+		for _, a := range arrays {
+			a.Release()
+		}
+	}()
+	for _, f := range p.fields {
+		vec := encoding.NewVector(f.cur.typ, f.cur.r.mem)
+		vec.Reserve(rows)
+		err := read(f, vec)
+		if err == nil && vec.Len() != rows {
+			err = errs.Corrupt(f.cur.r.src.Name(), -1, "column %d gave %d of %d rows", f.cur.col.index, vec.Len(), rows)
+		}
+		if err != nil {
+			vec.Release()
+			return nil, err
+		}
+		a, err := vec.NewArray(f.typ)
+		if err != nil {
+			vec.Release()
+			return nil, err
+		}
+		arrays = append(arrays, a)
+	}
+	return array.NewRecordBatch(p.schema, arrays, int64(rows)), nil
+}
+
+// scanner is the BatchReader of a range of rows.
+type scanner struct {
+	ctx   context.Context // Why: a pull of batches has no context parameter; the scan lives inside the caller's request
+	proj  *projection
+	at    uint64
+	to    uint64
+	batch int
+	err   error
+}
+
+// Scan reads rows [from, to) in batches of batchRows (the last one may be shorter). fields are the wanted top-level
+// fields in output order, possibly none (batches then carry only a row count); cols maps the id of each field that owns
+// a column to its physical column, nil = as the file's own schema says. The schema of the batches has the field
+// metadata but no schema metadata. errs.ErrInvalid for rows outside the file or fields without a column.
+// Spec: file format, "Scanning and taking rows".
+func (r *Reader) Scan(ctx context.Context, fields []*schema.Field, cols map[int32]int32, from, to uint64, batchRows int) (arrowx.BatchReader, error) {
+	if from > to || to > r.rows || batchRows <= 0 {
+		return nil, fmt.Errorf("scan rows %d..%d of %d in batches of %d: %w", from, to, r.rows, batchRows, errs.ErrInvalid)
+	}
+	p, err := r.project(ctx, fields, cols)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range p.fields {
+		f.cur.end = to
+	}
+	return &scanner{ctx: ctx, proj: p, at: from, to: to, batch: batchRows}, nil
+}
+
+// Schema implements arrowx.BatchReader.
+func (s *scanner) Schema() *arrow.Schema { return s.proj.schema }
+
+// Next implements arrowx.BatchReader.
+func (s *scanner) Next() (arrow.RecordBatch, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	if s.at == s.to {
+		return nil, io.EOF
+	}
+	if err := s.ctx.Err(); err != nil {
+		return nil, err
+	}
+	from, upTo := s.at, min(s.to, s.at+uint64(s.batch))
+	rec, err := s.proj.batch(int(upTo-from), func(f *fieldReader, dst *encoding.Vector) error {
+		return f.cur.read(s.ctx, dst, from, upTo)
+	})
+	if err != nil {
+		s.err = err // cursors are in an undefined state now
+		return nil, err
+	}
+	s.at = upTo
+	return rec, nil
+}
+
+// Close implements arrowx.BatchReader.
+func (s *scanner) Close() error {
+	s.proj.close()
+	if s.err == nil {
+		s.err = fmt.Errorf("scan: %w", errs.ErrClosed)
+	}
+	return nil
+}
+
+// Take reads the given rows (ascending, distinct), and of the file only the chunks they lie in. fields and cols as in
+// Scan. errs.ErrInvalid for rows outside the file or out of order.
+// Spec: file format, "Scanning and taking rows".
+func (r *Reader) Take(ctx context.Context, fields []*schema.Field, cols map[int32]int32, rows []uint64) (arrow.RecordBatch, error) {
+	for i, row := range rows {
+		if row >= r.rows || i > 0 && row <= rows[i-1] {
+			return nil, fmt.Errorf("take row %d of %d, after %d others: %w", row, r.rows, i, errs.ErrInvalid)
+		}
+	}
+	p, err := r.project(ctx, fields, cols)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	return p.batch(len(rows), func(f *fieldReader, dst *encoding.Vector) error {
+		return f.cur.take(ctx, dst, rows)
+	})
+}
+
+// take appends single rows, run by run.
+func (c *cursor) take(ctx context.Context, dst *encoding.Vector, rows []uint64) error {
+	for i := 0; i < len(rows); {
+		end := i + 1
+		for end < len(rows) && rows[end] == rows[end-1]+1 {
+			end++
+		}
+		c.want = rows[i:]
+		if err := c.read(ctx, dst, rows[i], rows[end-1]+1); err != nil {
+			return err
+		}
+		i = end
+	}
+	return nil
+}
