@@ -59,6 +59,10 @@ func (d *Dataset) CommitRebasing(ctx context.Context, op Operation) (*Dataset, e
 	parent := d
 	for range commitAttemptsMax {
 		next, err := parent.Commit(ctx, op)
+		if parent != d && errors.Is(err, errs.ErrInvalid) {
+			// It fitted d when the caller made it; what changed since is the table.
+			return nil, fmt.Errorf("%w: %w", errs.ErrConflict, err)
+		}
 		if !errors.Is(err, errTaken) {
 			return next, err
 		}

@@ -151,7 +151,7 @@ func decodeDeletionArrow(object string, b []byte) (_ *roaring.Bitmap, err error)
 			err = errs.Corrupt(object, -1, "Arrow file: %v", r)
 		}
 	}()
-	r, err := ipc.NewFileReader(bytes.NewReader(b))
+	r, err := ipc.NewFileReader(bytes.NewReader(b), ipc.WithAllocator(boundedAllocator{memory.DefaultAllocator}))
 	if err != nil {
 		return nil, errs.Corrupt(object, 0, "Arrow file: %v", err)
 	}
@@ -175,4 +175,24 @@ func decodeDeletionArrow(object string, b []byte) (_ *roaring.Bitmap, err error)
 		rec.Release()
 	}
 	return out, nil
+}
+
+// boundedAllocator refuses to allocate what a damaged length asks for: it returns too little, which the Arrow library
+// meets with a panic that decodeDeletionArrow turns into an error.
+type boundedAllocator struct{ memory.Allocator }
+
+// Allocate implements memory.Allocator.
+func (a boundedAllocator) Allocate(size int) []byte {
+	if size < 0 || size > arrowDeletionBytesMax {
+		return nil
+	}
+	return a.Allocator.Allocate(size)
+}
+
+// Reallocate implements memory.Allocator.
+func (a boundedAllocator) Reallocate(size int, b []byte) []byte {
+	if size < 0 || size > arrowDeletionBytesMax {
+		return nil
+	}
+	return a.Allocator.Reallocate(size, b)
 }

@@ -1,11 +1,17 @@
 package table
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"strings"
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/require"
 
 	"lancesql/internal/errs"
@@ -69,6 +75,31 @@ func TestDeletionFileMustAgree(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrCorruption)
 	require.NoError(t, st.Put(ctx, name, three[:len(three)/2]))
 	_, err = reopen(t, st).Deletions(ctx, d.Fragment(0))
+	require.ErrorIs(t, err, errs.ErrCorruption)
+}
+
+// A compressed buffer that claims to be larger than memory is corruption, not an allocation.
+func TestDeletionArrowHugeBuffer(t *testing.T) {
+	all := roaring.New()
+	all.AddRange(0, 4000)
+	s := arrow.NewSchema([]arrow.Field{{Name: deletionColumn, Type: arrow.PrimitiveTypes.Uint32}}, nil)
+	build := array.NewUint32Builder(memory.DefaultAllocator)
+	build.AppendValues(all.ToArray(), nil)
+	rec := array.NewRecordBatch(s, []arrow.Array{build.NewArray()}, 4000)
+	var out bytes.Buffer
+	w, err := ipc.NewFileWriter(&out, ipc.WithSchema(s), ipc.WithZstd())
+	require.NoError(t, err)
+	require.NoError(t, w.Write(rec))
+	require.NoError(t, w.Close())
+	got, err := decodeDeletionArrow("x", out.Bytes())
+	require.NoError(t, err)
+	require.True(t, got.Equals(all))
+
+	size := binary.LittleEndian.AppendUint64(nil, 16000)
+	at := bytes.Index(out.Bytes(), size)
+	require.Positive(t, at)
+	binary.LittleEndian.PutUint64(out.Bytes()[at:], 1<<40)
+	_, err = decodeDeletionArrow("x", out.Bytes())
 	require.ErrorIs(t, err, errs.ErrCorruption)
 }
 

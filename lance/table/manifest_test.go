@@ -71,9 +71,9 @@ func TestManifestLayout(t *testing.T) {
 	txn, err := st.ReadAll(context.Background(), testRoot+"/_transactions/"+m.TransactionFile, 1<<20)
 	require.NoError(t, err)
 	require.Equal(t, txn, d.state.inlineTxn)
-	hint, err := readHint(context.Background(), st, testRoot)
+	hint, err := st.ReadAll(context.Background(), testRoot+"/_versions/latest_version_hint.json", 100)
 	require.NoError(t, err)
-	require.Equal(t, uint64(1), hint)
+	require.Equal(t, `{"version":1}`, string(hint))
 }
 
 func TestManifestRefusesDamage(t *testing.T) {

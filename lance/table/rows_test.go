@@ -268,3 +268,34 @@ func withNulls(t testing.TB, d *Dataset, rec arrow.RecordBatch) arrow.RecordBatc
 	}
 	return array.NewRecordBatch(s, cols, rec.NumRows())
 }
+
+// One handle, many readers: results are equal and the race detector is content.
+func TestConcurrentReaders(t *testing.T) {
+	st := objstore.NewMem()
+	d := create(t, st, CreateOptions{})
+	d = commit(t, d, Append{Fragments: []*Fragment{fragment(t, d, rowsOf(t, "a", 0, 500)), fragment(t, d, rowsOf(t, "a", 500, 900))}})
+	d = commit(t, d, Delete{Updated: []*Fragment{deleteRows(t, d, 0, 1, 7)}})
+	want := scan(t, d, 0, 1)
+	fresh, err := OpenWith(context.Background(), st, testRoot, Options{CachedFiles: 1})
+	require.NoError(t, err)
+	results := make(chan []string, 8)
+	for range cap(results) {
+		go func() {
+			var out []string
+			r, err := fresh.Scan(context.Background(), []int32{0, 1})
+			for err == nil {
+				var rec arrow.RecordBatch
+				if rec, err = r.Next(); err == nil {
+					for i := range int(rec.NumRows()) {
+						out = append(out, fmt.Sprint(arrowx.RowOf(rec, i)...))
+					}
+					rec.Release()
+				}
+			}
+			results <- out
+		}()
+	}
+	for range cap(results) {
+		require.Equal(t, want, <-results)
+	}
+}

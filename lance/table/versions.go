@@ -2,8 +2,6 @@ package table
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -68,29 +66,4 @@ func loadManifest(ctx context.Context, st objstore.Store, root string, v uint64,
 // writeHint refreshes the hint of the newest version. Best effort: readers survive a missing, stale or damaged hint.
 func writeHint(ctx context.Context, st objstore.Store, root string, v uint64) {
 	_ = st.Put(ctx, join(root, versionsDir, hintName), fmt.Appendf(nil, `{"version":%d}`, v))
-}
-
-// readHint returns the hinted version. It is advice only: nothing here trusts it.
-func readHint(ctx context.Context, st objstore.Store, root string) (uint64, error) {
-	object := join(root, versionsDir, hintName)
-	b, err := st.ReadAll(ctx, object, refBytesMax)
-	if err != nil {
-		return 0, err
-	}
-	var hint struct {
-		Version uint64 `json:"version"`
-	}
-	if err := json.Unmarshal(b, &hint); err != nil {
-		return 0, errs.Corrupt(object, -1, "%v", err)
-	}
-	return hint.Version, nil
-}
-
-// exists says whether the object is there.
-func exists(ctx context.Context, st objstore.Store, object string) (bool, error) {
-	_, err := st.Stat(ctx, object)
-	if errors.Is(err, errs.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
 }
