@@ -85,7 +85,7 @@ func decimalsOf(t sql.Type) uint32 {
 		if d, ok := t.(sql.DecimalType); ok {
 			return uint32(d.Scale())
 		}
-	case types.IsDatetimeType(t):
+	case types.IsDatetimeType(t), types.IsTimestampType(t):
 		if d, ok := t.(sql.DatetimeType); ok {
 			return uint32(d.Precision())
 		}
