@@ -61,7 +61,7 @@ func TestReadme(t *testing.T) {
 	session := block(t, blocks, "CREATE DATABASE shop")
 	require.Equal(t, blocks[session+1], shell(blocks[session]))
 	srv.Restart()
-	require.Equal(t, blocks[session+1], shell("mysql -h 127.0.0.1 -u root -e 'SELECT * FROM shop.item'"))
+	require.Equal(t, blocks[session+1], shell("mysql -h 127.0.0.1 -u root -e 'SELECT * FROM shop.item ORDER BY id'"))
 
 	reading := block(t, blocks, "FLUSH TABLES shop.item")
 	t.Run("python", func(t *testing.T) {

@@ -306,11 +306,19 @@ func (m *tableModel) compare(t *testing.T, want, got []string, when string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: table %s: %d rows missing, %d extra", when, m.name, len(missing), len(extra))
 	for i := 0; i < min(3, max(len(missing), len(extra))); i++ {
-		if i < len(missing) {
-			fmt.Fprintf(&b, "\nmissing %.600q", missing[i])
-		}
-		if i < len(extra) {
-			fmt.Fprintf(&b, "\nextra   %.600q", extra[i])
+		switch {
+		case i >= len(extra):
+			fmt.Fprintf(&b, "\nmissing %.300q", missing[i])
+		case i >= len(missing):
+			fmt.Fprintf(&b, "\nextra   %.300q", extra[i])
+		default: // sorted by the first columns, hence most often two faces of one row
+			want, got := strings.Split(missing[i], "\x01"), strings.Split(extra[i], "\x01")
+			fmt.Fprintf(&b, "\nrow %q:", want[0])
+			for c := range m.columns {
+				if c < len(want) && c < len(got) && want[c] != got[c] {
+					fmt.Fprintf(&b, "\n  %s %s: want %.200q, got %.200q", m.columns[c].name, m.columns[c].kind.sql, want[c], got[c])
+				}
+			}
 		}
 	}
 	t.Fatal(b.String())
