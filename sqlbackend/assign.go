@@ -17,7 +17,18 @@ func prepareChange(ctx *sql.Context, n sql.Node) (sql.Node, error) {
 		return nil, err
 	}
 	n, _, err = PushDownRule(ctx, nil, n, nil, nil, nil)
-	return n, err
+	if err != nil {
+		return nil, err
+	}
+	transform.Inspect(n, func(n sql.Node) bool {
+		if t, ok := n.(sql.TableNode); ok {
+			if ours, ok := t.UnderlyingTable().(*Table); ok {
+				*ours.exact = true
+			}
+		}
+		return true
+	})
+	return n, nil
 }
 
 // checkAssignments makes UPDATE and ON DUPLICATE KEY UPDATE refuse numbers that do not fit their column (1264) and

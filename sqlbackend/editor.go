@@ -175,7 +175,7 @@ func (e *editor) failed(ctx *sql.Context, err error) error {
 	}
 	var dup *engine.DuplicateKeyError
 	if errors.As(err, &dup) {
-		existing, derr := e.table.info.decodeRow(dup.Existing)
+		existing, derr := e.table.info.decodeRow(ctx, dup.Existing)
 		if derr != nil {
 			return derr
 		}

@@ -210,7 +210,7 @@ func (t *Table) LookupForExpressions(ctx *sql.Context, exprs ...sql.Expression) 
 			if !ok {
 				return sql.IndexLookup{}, nil, nil, false, nil
 			}
-			v, err := t.info.decodeCell(c, cell)
+			v, err := t.info.decodeCell(c, cell, t.info.zone(ctx))
 			if err != nil {
 				return sql.IndexLookup{}, nil, nil, false, err
 			}

@@ -183,7 +183,7 @@ func (t *tableInfo) boundCell(ctx context.Context, column int, cut sql.MySQLRang
 	if err != nil || in != sql.InRange || c == nil {
 		return nil, false
 	}
-	cell, err := t.codecs[column].encode(ctx, c)
+	cell, err := t.encodeCell(ctx, column, c, t.zone(ctx))
 	return cell, err == nil
 }
 
@@ -197,7 +197,7 @@ func (t *tableInfo) exactCell(ctx context.Context, column int, v any) (any, bool
 	if err != nil || in != sql.InRange || c == nil || !sameValue(ctx, typ, v, c) {
 		return nil, false
 	}
-	cell, err := t.codecs[column].encode(ctx, c)
+	cell, err := t.encodeCell(ctx, column, c, t.zone(ctx))
 	return cell, err == nil
 }
 

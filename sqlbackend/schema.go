@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -36,7 +37,8 @@ type tableInfo struct {
 	codecs    []codec // per visible column
 	schema    sql.PrimaryKeySchema
 	key       keyMap
-	rowID     int // physical position of the hidden row id, -1 if the table has a key
+	rowID     int    // physical position of the hidden row id, -1 if the table has a key
+	zoned     []bool // which columns are TIMESTAMP; nil if none is
 }
 
 // newTableInfo builds the frontend's view of a stored table.
@@ -67,6 +69,14 @@ func newTableInfo(ctx context.Context, entry *engine.TableEntry) (*tableInfo, er
 			Generated: unresolvedDefault(sc.Generated), Extra: sc.Extra,
 			Source: entry.Name, DatabaseSource: entry.Database,
 		})
+	}
+	for i, c := range columns {
+		if types.IsTimestampType(c.Type) {
+			if t.zoned == nil {
+				t.zoned = make([]bool, len(columns)+1)
+			}
+			t.zoned[i] = true
+		}
 	}
 	l, err := newLayout(s, columns, t.codecs)
 	if err != nil {
@@ -223,6 +233,7 @@ func (t *tableInfo) encodeRow(ctx context.Context, row sql.Row, rowNumber int64)
 	if len(row) != len(t.codecs) {
 		return nil, fmt.Errorf("a row of %d cells for %d columns: %w", len(row), len(t.codecs), errs.ErrInvalid)
 	}
+	zone := t.zone(ctx)
 	out := make(arrowx.Row, t.entry.Schema.NumFields())
 	for i, v := range row {
 		if v == nil {
@@ -231,7 +242,7 @@ func (t *tableInfo) encodeRow(ctx context.Context, row sql.Row, rowNumber int64)
 			}
 			continue
 		}
-		cell, err := t.codecs[i].encode(ctx, v)
+		cell, err := t.encodeCell(ctx, i, v, zone)
 		if err != nil {
 			return nil, t.columnError(i, v, rowNumber, err)
 		}
@@ -254,10 +265,11 @@ func (t *tableInfo) columnError(column int, v any, rowNumber int64, err error) e
 }
 
 // decodeRow turns a physical row into a frontend row.
-func (t *tableInfo) decodeRow(row arrowx.Row) (sql.Row, error) {
+func (t *tableInfo) decodeRow(ctx context.Context, row arrowx.Row) (sql.Row, error) {
+	zone := t.zone(ctx)
 	out := make(sql.Row, len(t.codecs))
 	for i := range out {
-		v, err := t.decodeCell(i, row[i])
+		v, err := t.decodeCell(i, row[i], zone)
 		if err != nil {
 			return nil, err
 		}
@@ -266,13 +278,16 @@ func (t *tableInfo) decodeRow(row arrowx.Row) (sql.Row, error) {
 	return out, nil
 }
 
-func (t *tableInfo) decodeCell(column int, cell any) (any, error) {
+func (t *tableInfo) decodeCell(column int, cell any, zone *time.Location) (any, error) {
 	if cell == nil || t.codecs[column].decode == nil {
 		return cell, nil
 	}
 	v, err := t.codecs[column].decode(cell)
 	if err != nil {
 		return nil, fmt.Errorf("table %s.%s, column %s: %w", t.entry.Database, t.entry.Name, t.schema.Schema[column].Name, err)
+	}
+	if zone != nil && t.zoned[column] {
+		return fromUTC(v, zone), nil
 	}
 	return v, nil
 }

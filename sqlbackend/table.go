@@ -19,6 +19,9 @@ type Table struct {
 	projection []int          // positions of the columns wanted, nil = all
 	filter     predicate.Expr // rows outside it need not be returned (I3)
 	lookup     *sql.IndexLookup
+
+	// exact is shared by all copies of a statement's table: set once the plan is complete and about to change rows.
+	exact *bool
 }
 
 var (
@@ -34,7 +37,7 @@ var (
 )
 
 func newTable(p *Provider, info *tableInfo) *Table {
-	return &Table{provider: p, info: info, schema: info.copySchema()}
+	return &Table{provider: p, info: info, schema: info.copySchema(), exact: new(bool)}
 }
 
 // Name implements sql.Table.
@@ -57,12 +60,38 @@ func (t *Table) IsTemporary() bool { return false }
 
 // Schema implements sql.Table: the projected columns.
 func (t *Table) Schema(*sql.Context) sql.Schema {
+	schema := t.schema
+	if *t.exact {
+		schema = exactSchema(schema)
+	}
 	if t.projection == nil {
-		return t.schema
+		return schema
 	}
 	out := make(sql.Schema, len(t.projection))
 	for i, c := range t.projection {
-		out[i] = t.schema[c]
+		out[i] = schema[c]
+	}
+	return out
+}
+
+// exactSchema gives text columns the binary collation of their character set. Why: the frontend asks a table's schema
+// whether an UPDATE changes a row, and under a case-insensitive collation 'a' to 'A' would be no change.
+func exactSchema(schema sql.Schema) sql.Schema {
+	out := make(sql.Schema, len(schema))
+	for i, c := range schema {
+		out[i] = c
+		st, ok := c.Type.(sql.StringType)
+		if !ok || byteOrdered(st.Collation()) {
+			continue
+		}
+		ct, ok := c.Type.(sql.TypeWithCollation)
+		if !ok {
+			continue
+		}
+		if typ, err := ct.WithNewCollation(st.CharacterSet().BinaryCollation()); err == nil {
+			out[i] = c.Copy()
+			out[i].Type = typ
+		}
 	}
 	return out
 }

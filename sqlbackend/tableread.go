@@ -3,6 +3,7 @@ package sqlbackend
 import (
 	"errors"
 	"io"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/dolthub/go-mysql-server/sql"
@@ -47,6 +48,7 @@ type rowIter struct {
 	scans   []lsm.ScanSpec // not yet opened
 	columns []int          // physical positions, in output order
 
+	zone   *time.Location // of TIMESTAMP columns, nil = UTC
 	reader arrowx.BatchReader
 	forget func()
 	batch  arrow.RecordBatch
@@ -64,7 +66,7 @@ func (r *rowIter) Next(ctx *sql.Context) (sql.Row, error) {
 	}
 	row := make(sql.Row, len(r.columns))
 	for i, c := range r.columns {
-		v, err := r.table.info.decodeCell(c, arrowx.Value(r.batch.Column(i), r.row))
+		v, err := r.table.info.decodeCell(c, arrowx.Value(r.batch.Column(i), r.row), r.zone)
 		if err != nil {
 			return nil, err
 		}
@@ -111,6 +113,7 @@ func (r *rowIter) open(ctx *sql.Context) error {
 	if err != nil {
 		return err
 	}
+	r.zone = r.table.info.zone(ctx)
 	spec := r.scans[0]
 	r.scans = r.scans[1:]
 	spec.Columns, spec.Filter = r.columns, r.table.filter
