@@ -140,19 +140,20 @@ func typeConnections(srv *server.Server) (inline, binary *sql.DB) {
 // readByOracle reads every table with pylance and lancedb for Python, and with lancedb 0.39 for Node.
 func readByOracle(t *testing.T, srv *server.Server, tables []*tableModel) {
 	dir := filepath.Join(srv.DataDir(), typesDatabase)
+	var names []string
+	for _, m := range tables {
+		names = append(names, m.name)
+	}
 	t.Run("python", func(t *testing.T) {
-		oracle.Python(t)
-		for _, m := range tables {
-			got := oracle.DumpPython(t, dir, m.name)
-			m.verifyDump(t, got.Lance, "pylance")
-			m.verifyDump(t, got.LanceDB, "lancedb for Python")
-			require.GreaterOrEqual(t, len(got.Versions), 2, "versions of %s", m.name)
+		for i, got := range oracle.DumpPythonTables(t, dir, names...) {
+			tables[i].verifyDump(t, got.Lance, "pylance")
+			tables[i].verifyDump(t, got.LanceDB, "lancedb for Python")
+			require.GreaterOrEqual(t, len(got.Versions), 2, "versions of %s", tables[i].name)
 		}
 	})
 	t.Run("node", func(t *testing.T) {
-		oracle.NodeModules(t)
-		for _, m := range tables {
-			m.verifyDump(t, oracle.DumpNode(t, dir, m.name), "lancedb for Node")
+		for i, got := range oracle.DumpNodeTables(t, dir, names...) {
+			tables[i].verifyDump(t, got, "lancedb for Node")
 		}
 	})
 }

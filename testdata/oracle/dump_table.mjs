@@ -1,12 +1,12 @@
-// Dumps one table through @lancedb/lancedb as canonical JSON on standard output:
+// Dumps tables through @lancedb/lancedb as canonical JSON on standard output:
 //
-//     node dump_table.mjs NODE_MODULES DIRECTORY TABLE
+//     node dump_table.mjs NODE_MODULES DIRECTORY TABLE...
 //
-// The answer is {"lancedb": {"schema": [...], "count": N, "rows": [[...], ...]}}, spelled as dump_table.py spells it.
+// The answer is a list of {"schema": [...], "count": N, "rows": [[...], ...]}, spelled as dump_table.py spells it.
 // Queries say useLsm(false): after FLUSH TABLES the base holds every row, and 0.39 counts the base only.
 import { createRequire } from 'node:module';
 
-const [modules, directory, name] = process.argv.slice(2);
+const [modules, directory, ...names] = process.argv.slice(2);
 const require = createRequire(modules + '/');
 const { connect } = require('@lancedb/lancedb');
 const { DataType, TimeUnit } = require('apache-arrow'); // the copy that lancedb itself loads
@@ -58,23 +58,29 @@ function cell(type, data, vector, i) {
 
 const connection = await connect(directory);
 const listed = await connection.tableNames({ limit: 1000000 });
-if (!listed.includes(name)) throw new Error(`lancedb lists ${listed}, not ${name}`);
-const base = await connection.openTable(name);
-const table = await base.query().useLsm(false).toArrow();
 
-const rows = [];
-for (const batch of table.batches) {
-  const first = rows.length;
-  for (let i = 0; i < batch.numRows; i++) rows.push(new Array(table.schema.fields.length));
-  table.schema.fields.forEach((field, c) => {
-    const vector = batch.getChildAt(c);
-    const data = vector.data[0];
-    for (let i = 0; i < batch.numRows; i++) {
-      rows[first + i][c] = vector.isValid(i) ? cell(field.type, data, vector, i) : null;
-    }
-  });
+async function dump(name) {
+  if (!listed.includes(name)) throw new Error(`lancedb lists ${listed}, not ${name}`);
+  const base = await connection.openTable(name);
+  const table = await base.query().useLsm(false).toArrow();
+  const rows = [];
+  for (const batch of table.batches) {
+    const first = rows.length;
+    for (let i = 0; i < batch.numRows; i++) rows.push(new Array(table.schema.fields.length));
+    table.schema.fields.forEach((field, c) => {
+      const vector = batch.getChildAt(c);
+      const data = vector.data[0];
+      for (let i = 0; i < batch.numRows; i++) {
+        rows[first + i][c] = vector.isValid(i) ? cell(field.type, data, vector, i) : null;
+      }
+    });
+  }
+  const schema = (await base.schema()).fields.map((f) => ({ name: f.name, type: canonicalType(f.type), nullable: f.nullable }));
+  const count = await base.countRows();
+  if (count !== rows.length) throw new Error(`countRows() is ${count}, a scan has ${rows.length} rows`);
+  return { schema, count: rows.length, rows };
 }
-const schema = (await base.schema()).fields.map((f) => ({ name: f.name, type: canonicalType(f.type), nullable: f.nullable }));
-const count = await base.countRows();
-if (count !== rows.length) throw new Error(`countRows() is ${count}, a scan has ${rows.length} rows`);
-process.stdout.write(JSON.stringify({ lancedb: { schema, count: rows.length, rows } }));
+
+const answers = [];
+for (const name of names) answers.push(await dump(name));
+process.stdout.write(JSON.stringify(answers));

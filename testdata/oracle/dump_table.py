@@ -1,9 +1,9 @@
-"""Dumps one table through the reference implementation as canonical JSON on standard output.
+"""Dumps tables through the reference implementation as canonical JSON on standard output.
 
-    dump_table.py DIRECTORY TABLE [--no-versions]
+    dump_table.py DIRECTORY TABLE...
 
 DIRECTORY is a database directory; DIRECTORY/TABLE.lance is opened with pylance and, as table TABLE of a connection to
-DIRECTORY, with lancedb. The answer is one object:
+DIRECTORY, with lancedb; each older version is checked out. The answer is a list with one object per table:
 
     {"lance":   {"schema": [...], "count": N, "rows": [[...], ...]},
      "lancedb": {"schema": [...], "count": N, "rows": [[...], ...]},
@@ -80,8 +80,7 @@ def check(condition, text):
         raise SystemExit(f"dump_table: {text}")
 
 
-def main():
-    directory, name = sys.argv[1], sys.argv[2]
+def dump_everything(directory, connection, listed, name):
     path = f"{directory}/{name}.lance"
 
     dataset = lance.dataset(path)
@@ -91,8 +90,6 @@ def main():
     check(dataset.schema.names == [f["name"] for f in answer["lance"]["schema"]], "schema differs from a scan's schema")
     answer["fragments"] = len(dataset.get_fragments())
 
-    connection = lancedb.connect(directory)
-    listed = connection.list_tables(limit=1000000).tables
     check(name in listed, f"lancedb lists {listed}, not {name}")
     base = connection.open_table(name)
     # The base alone: after FLUSH TABLES it holds every row, and not every reader knows the write-ahead part.
@@ -100,14 +97,21 @@ def main():
     check(base.count_rows() == answer["lancedb"]["count"], "lancedb's count_rows() differs from the rows of its scan")
 
     answer["versions"] = []
-    if "--no-versions" not in sys.argv:
-        for entry in dataset.versions():
-            old = dataset.checkout_version(entry["version"])
-            check(old.version == entry["version"], f"checkout of {entry['version']} gave {old.version}")
-            rows = old.to_table().num_rows
-            check(rows == old.count_rows(), f"version {old.version}: {rows} rows scanned, {old.count_rows()} counted")
-            answer["versions"].append({"version": old.version, "count": rows})
-    json.dump(answer, sys.stdout, ensure_ascii=False)
+    for entry in dataset.versions():
+        old = dataset.checkout_version(entry["version"])
+        check(old.version == entry["version"], f"checkout of {entry['version']} gave {old.version}")
+        rows = old.to_table().num_rows
+        check(rows == old.count_rows(), f"version {old.version}: {rows} rows scanned, {old.count_rows()} counted")
+        answer["versions"].append({"version": old.version, "count": rows})
+    return answer
+
+
+def main():
+    directory = sys.argv[1]
+    connection = lancedb.connect(directory)
+    listed = connection.list_tables(limit=1000000).tables
+    answers = [dump_everything(directory, connection, listed, name) for name in sys.argv[2:]]
+    json.dump(answers, sys.stdout, ensure_ascii=False)
 
 
 if __name__ == "__main__":

@@ -41,19 +41,35 @@ const hiddenPrefix = "__lancesql"
 // DumpPython opens <dir>/<table>.lance with pylance and with lancedb, validates it and checks out every version.
 func DumpPython(t testing.TB, dir, table string) Table {
 	t.Helper()
-	var answer Table
-	decode(t, RunPython(t, "dump_table.py", dir, table), &answer)
-	return answer
+	return DumpPythonTables(t, dir, table)[0]
+}
+
+// DumpPythonTables is DumpPython for several tables in one run; one answer per table, in order.
+func DumpPythonTables(t testing.TB, dir string, tables ...string) []Table {
+	t.Helper()
+	var answers []Table
+	decode(t, RunPython(t, "dump_table.py", append([]string{dir}, tables...)...), &answers)
+	if len(answers) != len(tables) {
+		t.Fatalf("oracle: %d answers for %d tables", len(answers), len(tables))
+	}
+	return answers
 }
 
 // DumpNode opens the table with lancedb for Node.
 func DumpNode(t testing.TB, dir, table string) Dump {
 	t.Helper()
-	var answer struct {
-		LanceDB Dump `json:"lancedb"`
+	return DumpNodeTables(t, dir, table)[0]
+}
+
+// DumpNodeTables is DumpNode for several tables in one run; one answer per table, in order.
+func DumpNodeTables(t testing.TB, dir string, tables ...string) []Dump {
+	t.Helper()
+	var answers []Dump
+	decode(t, RunNode(t, "dump_table.mjs", append([]string{dir}, tables...)...), &answers)
+	if len(answers) != len(tables) {
+		t.Fatalf("oracle: %d answers for %d tables", len(answers), len(tables))
 	}
-	decode(t, RunNode(t, "dump_table.mjs", dir, table), &answer)
-	return answer.LanceDB
+	return answers
 }
 
 func decode(t testing.TB, text []byte, into any) {
