@@ -136,8 +136,8 @@ func TestDiskFull(t *testing.T) {
 	ballast := filepath.Join(dir, "ballast")
 	require.NoError(t, os.WriteFile(ballast, make([]byte, 20<<20), 0o644))
 	srv.Start()
-	do(t, srv.Open(""), "CREATE DATABASE disk")
-	open := func() *sql.DB { return srv.Open("disk", "interpolateParams=true") }
+	do(t, srv.Open(""), "CREATE DATABASE tiny_disk")
+	open := func() *sql.DB { return srv.Open("tiny_disk", "interpolateParams=true") }
 	db := open()
 	do(t, db, "CREATE TABLE t (id INT NOT NULL PRIMARY KEY, b BLOB)")
 
