@@ -1,16 +1,11 @@
 package table
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 
 	"github.com/RoaringBitmap/roaring/v2"
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"lancesql/internal/errs"
 )
@@ -118,81 +113,4 @@ func decodeDeletions(object string, kind DeletionKind, b []byte) (*roaring.Bitma
 		return decodeRoaring(object, b)
 	}
 	return decodeDeletionArrow(object, b)
-}
-
-func encodeDeletionArrow(all *roaring.Bitmap) ([]byte, error) {
-	schema := arrow.NewSchema([]arrow.Field{{Name: deletionColumn, Type: arrow.PrimitiveTypes.Uint32}}, nil)
-	build := array.NewUint32Builder(memory.DefaultAllocator)
-	defer build.Release()
-	build.AppendValues(all.ToArray(), nil)
-	column := build.NewArray()
-	defer column.Release()
-	rec := array.NewRecordBatch(schema, []arrow.Array{column}, int64(column.Len()))
-	defer rec.Release()
-	var out bytes.Buffer
-	w, err := ipc.NewFileWriter(&out, ipc.WithSchema(schema))
-	if err != nil {
-		return nil, fmt.Errorf("encode deletions: %w", err)
-	}
-	if err := w.Write(rec); err != nil {
-		return nil, fmt.Errorf("encode deletions: %w", err)
-	}
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("encode deletions: %w", err)
-	}
-	return out.Bytes(), nil
-}
-
-// decodeDeletionArrow parses untrusted bytes.
-func decodeDeletionArrow(object string, b []byte) (_ *roaring.Bitmap, err error) {
-	// Why: the Arrow library answers some damaged files with a panic; input must never end the process.
-	defer func() {
-		if r := recover(); r != nil {
-			err = errs.Corrupt(object, -1, "Arrow file: %v", r)
-		}
-	}()
-	r, err := ipc.NewFileReader(bytes.NewReader(b), ipc.WithAllocator(boundedAllocator{memory.DefaultAllocator}))
-	if err != nil {
-		return nil, errs.Corrupt(object, 0, "Arrow file: %v", err)
-	}
-	defer r.Close()
-	fields := r.Schema().Fields()
-	if len(fields) != 1 || fields[0].Name != deletionColumn || fields[0].Type.ID() != arrow.UINT32 {
-		return nil, errs.Corrupt(object, -1, "schema %v, want one UInt32 column %q", fields, deletionColumn)
-	}
-	out := roaring.New()
-	for i := range r.NumRecords() {
-		rec, err := r.RecordBatch(i)
-		if err != nil {
-			return nil, errs.Corrupt(object, -1, "record batch %d: %v", i, err)
-		}
-		column, ok := rec.Column(0).(*array.Uint32)
-		if !ok || column.NullN() > 0 {
-			rec.Release()
-			return nil, errs.Corrupt(object, -1, "record batch %d: not UInt32 values without nulls", i)
-		}
-		out.AddMany(column.Uint32Values())
-		rec.Release()
-	}
-	return out, nil
-}
-
-// boundedAllocator refuses to allocate what a damaged length asks for: it returns too little, which the Arrow library
-// meets with a panic that decodeDeletionArrow turns into an error.
-type boundedAllocator struct{ memory.Allocator }
-
-// Allocate implements memory.Allocator.
-func (a boundedAllocator) Allocate(size int) []byte {
-	if size < 0 || size > arrowDeletionBytesMax {
-		return nil
-	}
-	return a.Allocator.Allocate(size)
-}
-
-// Reallocate implements memory.Allocator.
-func (a boundedAllocator) Reallocate(size int, b []byte) []byte {
-	if size < 0 || size > arrowDeletionBytesMax {
-		return nil
-	}
-	return a.Allocator.Reallocate(size, b)
 }

@@ -87,20 +87,54 @@ func TestDeletionArrowHugeBuffer(t *testing.T) {
 	build.AppendValues(all.ToArray(), nil)
 	rec := array.NewRecordBatch(s, []arrow.Array{build.NewArray()}, 4000)
 	var out bytes.Buffer
-	w, err := ipc.NewFileWriter(&out, ipc.WithSchema(s), ipc.WithZstd())
-	require.NoError(t, err)
-	require.NoError(t, w.Write(rec))
-	require.NoError(t, w.Close())
-	got, err := decodeDeletionArrow("x", out.Bytes())
-	require.NoError(t, err)
-	require.True(t, got.Equals(all))
+	for _, codec := range []ipc.Option{ipc.WithLZ4(), ipc.WithZstd()} {
+		out.Reset()
+		w, err := ipc.NewFileWriter(&out, ipc.WithSchema(s), codec)
+		require.NoError(t, err)
+		require.NoError(t, w.Write(rec))
+		require.NoError(t, w.Close())
+		got, err := decodeDeletionArrow("x", out.Bytes())
+		require.NoError(t, err)
+		require.True(t, got.Equals(all))
+	}
 
 	size := binary.LittleEndian.AppendUint64(nil, 16000)
 	at := bytes.Index(out.Bytes(), size)
 	require.Positive(t, at)
 	binary.LittleEndian.PutUint64(out.Bytes()[at:], 1<<40)
-	_, err = decodeDeletionArrow("x", out.Bytes())
+	_, err := decodeDeletionArrow("x", out.Bytes())
 	require.ErrorIs(t, err, errs.ErrCorruption)
+}
+
+func TestDeletionArrowRefusesOthers(t *testing.T) {
+	field := func(name string, typ arrow.DataType) []arrow.Field { return []arrow.Field{{Name: name, Type: typ}} }
+	one := field(deletionColumn, arrow.PrimitiveTypes.Uint32)
+	for name, c := range map[string]struct {
+		fields  []arrow.Field
+		batches int
+	}{
+		"int32":       {field(deletionColumn, arrow.PrimitiveTypes.Int32), 1},
+		"uint64":      {field(deletionColumn, arrow.PrimitiveTypes.Uint64), 1},
+		"other name":  {field("rowid", arrow.PrimitiveTypes.Uint32), 1},
+		"two batches": {one, 2},
+		"no batch":    {one, 0},
+		"two columns": {append(field("x", arrow.PrimitiveTypes.Uint32), one...), 1},
+	} {
+		s := arrow.NewSchema(c.fields, nil)
+		var out bytes.Buffer
+		w, err := ipc.NewFileWriter(&out, ipc.WithSchema(s))
+		require.NoError(t, err)
+		for range c.batches {
+			b := array.NewRecordBuilder(memory.DefaultAllocator, s)
+			for i := range s.NumFields() {
+				b.Field(i).AppendEmptyValue()
+			}
+			require.NoError(t, w.Write(b.NewRecordBatch()))
+		}
+		require.NoError(t, w.Close())
+		_, err = decodeDeletionArrow("x", out.Bytes())
+		require.ErrorIs(t, err, errs.ErrCorruption, name)
+	}
 }
 
 func FuzzDeletionArrow(f *testing.F) {

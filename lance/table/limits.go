@@ -8,9 +8,9 @@ const (
 	deletionBytesMax    = 1 << 30 // every offset of a full fragment as an array of 4 bytes would be 16 GiB: refused
 	refBytesMax         = 1 << 20
 
-	// arrowDeletionBytesMax bounds one buffer of an Arrow deletion file after decompression: 64 Mi offsets, where
+	// arrowDeletionBytesMax bounds the values of an Arrow deletion file after decompression: 16 Mi offsets, where
 	// writers change to the other encoding at 5000.
-	arrowDeletionBytesMax = 256 << 20
+	arrowDeletionBytesMax = 64 << 20
 
 	// inlineTransactionMax mirrors the reference, which leaves larger transactions to the file.
 	inlineTransactionMax = 20 << 20

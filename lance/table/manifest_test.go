@@ -114,6 +114,34 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
+// FuzzManifestBody varies the messages inside a well-formed file.
+func FuzzManifestBody(f *testing.F) {
+	d := create(f, objstore.NewMem(), CreateOptions{MemWAL: testMemWAL()})
+	d = commit(f, d, Append{Fragments: []*Fragment{fakeFragment(10)}})
+	indices, err := proto.Marshal(&pb.IndexSection{Indices: d.state.indices})
+	require.NoError(f, err)
+	m := shallowCopy(d.state.m)
+	m.TransactionSection, m.TransactionSectionV14 = nil, nil
+	body, err := proto.Marshal(m)
+	require.NoError(f, err)
+	f.Add(indices, body)
+	f.Fuzz(func(t *testing.T, indices, body []byte) {
+		b := appendSection(nil, indices)
+		at := uint64(len(b))
+		b = binary.LittleEndian.AppendUint64(appendSection(b, body), at)
+		b = append(b, 0, 0, 2, 0, 'L', 'A', 'N', 'C')
+		s, err := decodeManifest("fuzz", b)
+		if err != nil {
+			require.True(t, errors.Is(err, errs.ErrCorruption) || errors.Is(err, errs.ErrUnsupported) || errors.Is(err, errs.ErrLimit), "%v", err)
+			return
+		}
+		s.fileNames("r")
+		for _, e := range s.indices {
+			_, _ = indexEntryFrom("fuzz", e)
+		}
+	})
+}
+
 func FuzzTransaction(f *testing.F) {
 	d := create(f, objstore.NewMem(), CreateOptions{MemWAL: testMemWAL()})
 	f.Add(d.state.inlineTxn)
