@@ -139,7 +139,7 @@ func (f *flat) table(pos int) tab {
 		return tab{}
 	}
 	t := tab{pos: pos, vt: int(vt), vtSize: int(f.uint(int(vt), 2)), size: int(f.uint(int(vt)+2, 2))}
-	if f.err != nil || t.vtSize < 4 || t.size < 4 || t.vt > len(f.b)-t.vtSize || t.pos > len(f.b)-t.size {
+	if f.err != nil || t.vtSize < 4 || t.vtSize%2 != 0 || t.size < 4 || t.vt > len(f.b)-t.vtSize || t.pos > len(f.b)-t.size {
 		f.fail(errFlat)
 		return tab{}
 	}

@@ -29,6 +29,14 @@ func Validate(d arrow.ArrayData) error {
 		return nil
 	case *arrow.BooleanType:
 		return needBuffer(d, 1, bitutil.BytesForBits(end))
+	case arrow.DecimalType:
+		digits := int32(38)
+		if t.BitWidth() > 128 {
+			digits = 76
+		}
+		if t.GetPrecision() < 1 || t.GetPrecision() > digits || t.GetScale() < -digits || t.GetScale() > digits {
+			return fmt.Errorf("type %s: %w", t, errs.ErrInvalid)
+		}
 	case *arrow.StringType, *arrow.BinaryType:
 		return validateOffsets[int32](d, end, bufLen(d, 2))
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:

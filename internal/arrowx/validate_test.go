@@ -45,6 +45,8 @@ func TestValidateRefuses(t *testing.T) {
 		"list of bad child":     of(list, 1, 0, []arrow.ArrayData{short}, nil, int32s(0, 1)),
 		"list without child":    of(list, 1, 0, nil, nil, int32s(0, 1)),
 		"fixed list short":      of(pair, 2, 0, []arrow.ArrayData{child}, nil),
+		"decimal scale":         of(&arrow.Decimal128Type{Precision: 3, Scale: 1 << 20}, 0, 0, nil, nil, buf(0)),
+		"decimal precision":     of(&arrow.Decimal256Type{Precision: 99}, 0, 0, nil, nil, buf(0)),
 		"struct without child":  of(arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int64}), 1, 0, nil, nil),
 	} {
 		require.ErrorIs(t, arrowx.Validate(d), errs.ErrInvalid, name)
