@@ -106,24 +106,33 @@ func (d *Dataset) Latest(ctx context.Context) (*Dataset, error) {
 	return openLatest(ctx, d.env, d.root, d)
 }
 
+// openTriesMax bounds how often a listed version may vanish before it is read: each time a newer one was committed
+// and the listed one cleaned up.
+const openTriesMax = 5
+
 // openLatest lists the versions and loads the newest. have, if not nil, is returned when it is the newest.
 func openLatest(ctx context.Context, e *env, root string, have *Dataset) (*Dataset, error) {
-	list, err := listVersions(ctx, e.st, root)
-	if err != nil {
-		return nil, fmt.Errorf("open table %s: %w", root, err)
+	for try := 1; ; try++ {
+		list, err := listVersions(ctx, e.st, root)
+		if err != nil {
+			return nil, fmt.Errorf("open table %s: %w", root, err)
+		}
+		if len(list.versions) == 0 {
+			return nil, fmt.Errorf("open table %s: no version: %w", root, errs.ErrNotFound)
+		}
+		v := list.versions[len(list.versions)-1]
+		if have != nil && have.state.m.Version == v {
+			return have, nil
+		}
+		s, err := loadManifest(ctx, e.st, root, v, list.naming)
+		if errors.Is(err, errs.ErrNotFound) && try < openTriesMax {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open table %s version %d: %w", root, v, err)
+		}
+		return &Dataset{env: e, root: root, state: s}, nil
 	}
-	if len(list.versions) == 0 {
-		return nil, fmt.Errorf("open table %s: no version: %w", root, errs.ErrNotFound)
-	}
-	v := list.versions[len(list.versions)-1]
-	if have != nil && have.state.m.Version == v {
-		return have, nil
-	}
-	s, err := loadManifest(ctx, e.st, root, v, list.naming)
-	if err != nil {
-		return nil, fmt.Errorf("open table %s version %d: %w", root, v, err)
-	}
-	return &Dataset{env: e, root: root, state: s}, nil
 }
 
 // Root is the name of the table's directory in the store.

@@ -139,6 +139,24 @@ func TestScanFragmentOffsets(t *testing.T) {
 	}
 }
 
+func TestScanOfNothing(t *testing.T) {
+	ctx := context.Background()
+	d := create(t, objstore.NewMem(), CreateOptions{})
+	require.Empty(t, scan(t, d, 0, 1))
+	d = commit(t, d, Append{Fragments: []*Fragment{fragment(t, d, rowsOf(t, "a", 0, 5))}})
+	r, err := d.ScanFragment(ctx, d.Fragment(0), []int32{0}, 3, 3, 0)
+	require.NoError(t, err)
+	_, _, err = r.Next()
+	require.ErrorIs(t, err, io.EOF)
+	require.NoError(t, r.Close())
+	_, err = d.ScanFragment(ctx, d.Fragment(0), []int32{0}, 4, 3, 0)
+	require.ErrorIs(t, err, errs.ErrInvalid)
+	rec, err := d.TakeFragment(ctx, d.Fragment(0), []int32{0, 1}, nil)
+	require.NoError(t, err)
+	require.Zero(t, rec.NumRows())
+	rec.Release()
+}
+
 // A field that a fragment's files do not have reads as null; one that must not be null is corruption.
 func TestFieldAddedLater(t *testing.T) {
 	ctx := context.Background()
