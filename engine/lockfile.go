@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"lancesql/internal/errs"
 	"lancesql/internal/objstore"
 )
@@ -43,7 +41,7 @@ func openDataDir(ctx context.Context, path string) (store *objstore.Local, relea
 	if err := checkDataDir(path); err != nil {
 		return nil, nil, err
 	}
-	if store, err = objstore.OpenLocal(vfs.Default, path); err != nil {
+	if store, err = objstore.OpenDisk(path); err != nil {
 		return nil, nil, fmt.Errorf("data directory %s: %w", path, err)
 	}
 	if err := store.MakeDir(ctx, systemDir); err != nil {
