@@ -54,6 +54,10 @@ func TestTestdataIsUsed(t *testing.T) {
 			if !inside || name == entry || strings.HasPrefix(name, entry+"/") {
 				continue
 			}
+			if base == "fuzz" && bytes.Contains(text, []byte("*testing.F)")) { // the go tool reads it
+				found = true
+				break
+			}
 			if bytes.Contains(text, []byte(base)) || bytes.Contains(text, []byte("testdata/*")) ||
 				(path.Ext(base) != "" && bytes.Contains(text, []byte("testdata/*"+path.Ext(base)))) || bytes.Contains(text, []byte(`"`+stem+`"`)) {
 				found = true

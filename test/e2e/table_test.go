@@ -28,6 +28,7 @@ type tableModel struct {
 	key     []int                   // columns of the primary key; none = rows are a multiset
 	fold    func(key string) string // what the key's collation takes for equal; nil = identity
 	rows    map[string][]any        // key text -> row of driver arguments
+	keys    []string                // what rows had since, for drawing one; may name keys that are gone
 	serial  int                     // key of the next row where there is no primary key
 }
 
@@ -96,18 +97,27 @@ func (m *tableModel) freshRow(r *rand.Rand) []any {
 	}
 }
 
-// anyRow is a row of the table; nil if it is empty. The choice depends on the seed alone.
+// anyRow draws a row of the table; nil if it is empty. The choice depends on the seed alone.
 func (m *tableModel) anyRow(r *rand.Rand) (string, []any) {
-	if len(m.rows) == 0 {
-		return "", nil
+	for len(m.keys) > 0 {
+		i := r.IntN(len(m.keys))
+		key := m.keys[i]
+		if row, ok := m.rows[key]; ok {
+			return key, row
+		}
+		last := len(m.keys) - 1
+		m.keys[i] = m.keys[last]
+		m.keys = m.keys[:last]
 	}
-	keys := make([]string, 0, len(m.rows))
-	for k := range m.rows {
-		keys = append(keys, k)
+	return "", nil
+}
+
+// put notes a row that the table has now.
+func (m *tableModel) put(key string, row []any) {
+	if _, ok := m.rows[key]; !ok {
+		m.keys = append(m.keys, key)
 	}
-	sort.Strings(keys)
-	k := keys[r.IntN(len(keys))]
-	return k, m.rows[k]
+	m.rows[key] = row
 }
 
 // where is a condition that finds exactly the row, with its arguments.
@@ -134,7 +144,7 @@ func (m *tableModel) fill(t *testing.T, db execer, r *rand.Rand, n, perStatement
 		var args []any
 		for range count {
 			row := m.freshRow(r)
-			m.rows[m.keyOf(row)] = row
+			m.put(m.keyOf(row), row)
 			args = append(args, row...)
 		}
 		do(t, db, fmt.Sprintf("INSERT INTO `%s` VALUES %s", m.name, m.marks(count)), args...)
@@ -183,7 +193,7 @@ func (m *tableModel) change(t *testing.T, db execer, r *rand.Rand) {
 			}
 		}
 		do(t, db, fmt.Sprintf("REPLACE INTO `%s` VALUES %s", m.name, m.marks(1)), next...)
-		m.rows[m.keyOf(next)] = next
+		m.put(m.keyOf(next), next)
 	case 4: // insert or update one column
 		next := m.randomRow(r)
 		for _, c := range m.key {
@@ -206,7 +216,7 @@ func (m *tableModel) change(t *testing.T, db execer, r *rand.Rand) {
 		}
 		do(t, db, fmt.Sprintf("UPDATE `%s` SET %s WHERE %s", m.name, strings.Join(sets, ", "), where), append(args, whereArgs...)...)
 		delete(m.rows, key)
-		m.rows[m.keyOf(next)] = next
+		m.put(m.keyOf(next), next)
 	}
 }
 
