@@ -49,6 +49,8 @@ func valueWidth(ce *pb.CompressiveEncoding) (uint64, error) {
 			ce = c.General.GetValues()
 		case *pb.CompressiveEncoding_Rle:
 			ce = c.Rle.GetValues()
+		case *pb.CompressiveEncoding_ByteStreamSplit:
+			ce = c.ByteStreamSplit.GetValues()
 		default:
 			return 0, unsupported("dictionary indices as %s", nameOf(ce))
 		}

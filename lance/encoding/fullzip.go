@@ -86,12 +86,10 @@ func (f *FullZip) compileFixed(ce *pb.CompressiveEncoding, bitsPerValue uint32) 
 		return unsupported("full-zip encoding %s", nameOf(ce))
 	}
 	bits := f.typ.Bits
-	switch {
-	case len(f.lists) == 0:
-		bits, items = f.typ.RowBits(), 1
-	case len(f.lists) != len(f.typ.Dims):
+	if len(f.lists) != len(f.typ.Dims) {
 		return corrupt("fixed-size list encoding with %d of %d levels", len(f.lists), len(f.typ.Dims))
-	case bits == 1:
+	}
+	if bits == 1 {
 		bits, f.widened = 8, true
 	}
 	if bits%8 != 0 {
