@@ -3,6 +3,7 @@ package wal_test
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -168,6 +169,22 @@ func TestDecodeForeignEntry(t *testing.T) {
 	require.Zero(t, e.Generation)
 }
 
+// goldenEntry is an entry that lancedb 0.39 wrote: rows (1, "ref 1") and (2, "ref 2").
+func goldenEntry(t testing.TB) []byte {
+	data, err := os.ReadFile("testdata/lancedb_0_39_entry.arrow")
+	require.NoError(t, err)
+	return data
+}
+
+func TestDecodeGolden(t *testing.T) {
+	e, err := wal.DecodeEntry("x", goldenEntry(t))
+	require.NoError(t, err)
+	defer e.Release()
+	require.Equal(t, wal.Epoch(1), e.Epoch)
+	require.Zero(t, e.Generation)
+	require.Equal(t, []arrowx.Row{{int64(1), "ref 1", false}, {int64(2), "ref 2", false}}, rowsOf(e.Batches))
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	s := testSchema()
 	good, err := wal.EncodeEntry(s, 7, 3, []arrow.RecordBatch{batch(t, s, row(1, "a"))})
@@ -279,6 +296,7 @@ func FuzzDecodeEntry(f *testing.F) {
 	sentinel, err := wal.EncodeSentinel(3)
 	require.NoError(f, err)
 	f.Add(sentinel)
+	f.Add(goldenEntry(f))
 	md := meta("writer_epoch", "2")
 	nested := arrow.NewSchema([]arrow.Field{
 		{Name: "id", Type: arrow.PrimitiveTypes.Int32},
