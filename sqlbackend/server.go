@@ -51,9 +51,10 @@ func NewServer(cfg ServerConfig, e *engine.Engine, log *slog.Logger) (*Server, e
 	}
 	grants := front.Analyzer.Catalog.MySQLDb
 	addRoot(grants, isLoopback(listener.Addr()))
-	srv, err := newFrontendServer(front, provider, listener, log)
+	err = errors.Join(checkGrants(grants), showSettings(cfg))
+	var srv *server.Server
 	if err == nil {
-		err = checkGrants(grants)
+		srv, err = newFrontendServer(front, provider, listener, log)
 	}
 	if err != nil {
 		return nil, errors.Join(err, listener.Close(), front.Close())

@@ -24,6 +24,11 @@ func setSystemVariables() {
 	sql.SystemVariables.AddSystemVariables(replacedVariables())
 }
 
+// showSettings makes system variables tell the server's settings. They belong to the process: the last server's show.
+func showSettings(c ServerConfig) error {
+	return sql.SystemVariables.AssignValues(map[string]any{"max_connections": int64(c.MaxConnections), "socket": c.Socket})
+}
+
 // replacedVariables redefines variables of the frontend.
 func replacedVariables() []sql.SystemVariable {
 	vars := []sql.SystemVariable{
