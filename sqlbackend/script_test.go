@@ -239,6 +239,7 @@ func format(sch sql.Schema, rows []sql.Row, err error, options []string) string 
 		return fmt.Sprintf("error %d (%s): %s\n", e.Num, e.State, e.Message)
 	}
 	var lines []string
+	ctx := sql.NewEmptyContext()
 	for _, r := range rows {
 		if len(r) == 1 {
 			if ok, is := r[0].(types.OkResult); is {
@@ -248,7 +249,7 @@ func format(sch sql.Schema, rows []sql.Row, err error, options []string) string 
 		}
 		cells := make([]string, len(r))
 		for i, v := range r {
-			cells[i] = cell(sch[i].Type, v)
+			cells[i] = cell(ctx, sch[i].Type, v)
 		}
 		lines = append(lines, strings.Join(cells, " | "))
 	}
@@ -268,11 +269,11 @@ func format(sch sql.Schema, rows []sql.Row, err error, options []string) string 
 	return strings.Join(lines, "\n") + "\n"
 }
 
-func cell(t sql.Type, v any) string {
+func cell(ctx *sql.Context, t sql.Type, v any) string {
 	if v == nil {
 		return "NULL"
 	}
-	s, err := t.SQL(sql.NewEmptyContext(), nil, v)
+	s, err := t.SQL(ctx, nil, v)
 	if err != nil {
 		return "!" + err.Error()
 	}

@@ -34,6 +34,7 @@ var (
 	_ sql.CheckTable          = (*Table)(nil)
 	_ sql.CheckAlterableTable = (*Table)(nil)
 	_ sql.IndexAlterableTable = (*Table)(nil)
+	_ sql.AlterableTable      = (*Table)(nil)
 )
 
 func newTable(p *Provider, info *tableInfo) *Table {
@@ -184,4 +185,20 @@ func (t *Table) RenameIndex(*sql.Context, string, string) error {
 
 func (t *Table) fullName() string {
 	return fmt.Sprintf("%s.%s", t.info.entry.Database, t.info.entry.Name)
+}
+
+// AddColumn implements sql.AlterableTable, as DropColumn and ModifyColumn do: the frontend takes for granted that a
+// table has them when it drops a default.
+func (t *Table) AddColumn(*sql.Context, *sql.Column, *sql.ColumnOrder) error {
+	return notSupported("ALTER TABLE … ADD COLUMN")
+}
+
+// DropColumn implements sql.AlterableTable.
+func (t *Table) DropColumn(*sql.Context, string) error {
+	return notSupported("ALTER TABLE … DROP COLUMN")
+}
+
+// ModifyColumn implements sql.AlterableTable.
+func (t *Table) ModifyColumn(*sql.Context, string, *sql.Column, *sql.ColumnOrder) error {
+	return notSupported("ALTER TABLE … MODIFY COLUMN")
 }
