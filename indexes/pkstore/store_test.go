@@ -288,3 +288,15 @@ func BenchmarkNewest(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkOpenClose(b *testing.B) {
+	for b.Loop() {
+		st, err := pkstore.Open()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := st.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
