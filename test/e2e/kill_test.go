@@ -280,7 +280,8 @@ func verifyKill(t *testing.T, srv *server.Server, writers []*writerModel, round 
 	}
 	known := map[int]bool{}
 	for _, w := range writers {
-		settled := w.settle(t, found, round)
+		settled, err := w.settle(found)
+		require.NoError(t, err, "round %d", round)
 		for k := range settled {
 			known[k] = true
 		}
@@ -293,9 +294,16 @@ func verifyKill(t *testing.T, srv *server.Server, writers []*writerModel, round 
 	require.Equal(t, fmt.Sprint(killAccounts), one(t, db, "SELECT COUNT(*) FROM accounts"), "round %d", round)
 }
 
-// settle returns the writer's rows after the crash: those acknowledged, with all of the commit in flight or without it.
-func (w *writerModel) settle(t *testing.T, found map[int]cellState, round int) map[int]cellState {
-	t.Helper()
+// settle returns the writer's rows after the crash: those acknowledged, with all of the commit in flight or without it. The
+// error tells what is neither.
+func (w *writerModel) settle(found map[int]cellState) (map[int]cellState, error) {
+	without := w.faults(w.rows, found)
+	if len(without) == 0 {
+		return w.rows, nil
+	}
+	if w.pending == nil {
+		return nil, fmt.Errorf("connection %d: %d acknowledged rows differ, the first: %s", w.id, len(without), without[0])
+	}
 	with := map[int]cellState{}
 	for k, v := range w.rows {
 		with[k] = v
@@ -303,19 +311,36 @@ func (w *writerModel) settle(t *testing.T, found map[int]cellState, round int) m
 	for k, v := range w.pending {
 		with[k] = v
 	}
-	without := w.faults(w.rows, found)
-	if len(without) == 0 {
-		return w.rows
+	if whole := w.faults(with, found); len(whole) > 0 {
+		return nil, fmt.Errorf("connection %d: neither with nor without the commit in flight of %d rows\nwith it: %s\nwithout: %s", w.id, len(w.pending), whole[0], without[0])
 	}
-	if w.pending != nil {
-		whole := w.faults(with, found)
-		if len(whole) == 0 {
-			return with
-		}
-		t.Fatalf("round %d, connection %d: neither with nor without the commit in flight of %d rows\nwith it: %s\nwithout: %s", round, w.id, len(w.pending), whole[0], without[0])
+	return with, nil
+}
+
+// TestSettle is the planted fault of TestKill: lost, resurrected and half-written rows are found.
+func TestSettle(t *testing.T) {
+	state := func(s string) cellState { return &s }
+	old := map[int]cellState{0: state("a"), 1: state("b"), 2: nil}
+	pending := map[int]cellState{1: state("B"), 2: state("C")}
+	w := func(pending map[int]cellState) *writerModel { return &writerModel{rows: old, pending: pending} }
+	for _, found := range []map[int]cellState{{0: state("a"), 1: state("b")}, {0: state("a"), 1: state("B"), 2: state("C")}} {
+		got, err := w(pending).settle(found)
+		require.NoError(t, err)
+		require.Empty(t, w(nil).faults(got, found))
 	}
-	t.Fatalf("round %d, connection %d: %d acknowledged rows differ, the first: %s", round, w.id, len(without), without[0])
-	return nil
+	for name, found := range map[string]map[int]cellState{
+		"lost":        {1: state("b")},
+		"resurrected": {0: state("a"), 1: state("b"), 3: state("d")},
+		"half":        {0: state("a"), 1: state("B")},
+		"older":       {0: state("a"), 1: state("older")},
+	} {
+		_, err := w(pending).settle(found)
+		require.Error(t, err, name)
+		_, err = w(nil).settle(found)
+		require.Error(t, err, name)
+	}
+	_, err := w(nil).settle(map[int]cellState{0: state("a"), 1: state("B"), 2: state("C")})
+	require.Error(t, err, "never acknowledged")
 }
 
 func (w *writerModel) faults(want, found map[int]cellState) []string {
