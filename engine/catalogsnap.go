@@ -329,14 +329,15 @@ func encodeSchema(s *arrow.Schema) ([]byte, error) {
 }
 
 func decodeSchema(data []byte) (s *arrow.Schema, err error) {
-	// Why: the Arrow reader trusts offsets inside the message; a checksum vouches for ours, but not for a file that
+	// Why: the Arrow reader trusts offsets inside the message. The checksum vouches for ours, but not for a file that
 	// was made to fool it.
 	defer func() {
 		if p := recover(); p != nil {
 			s, err = nil, fmt.Errorf("decode schema: %v: %w", p, errs.ErrInvalid)
 		}
 	}()
-	r, err := ipc.NewReader(bytes.NewReader(data))
+	size := int64(len(data))
+	r, err := ipc.NewReader(bytes.NewReader(data), ipc.WithMetadataSizeLimit(size), ipc.WithBodySizeLimit(size))
 	if err != nil {
 		return nil, fmt.Errorf("decode schema: %w", err)
 	}
