@@ -29,9 +29,9 @@ NEWER = ("2.1", "2.2")
 class Spec:
     """One truth table and how it is written."""
 
-    def __init__(self, name, columns, versions=VERSIONS, batch=30_000, golden=False, large=False, **options):
+    def __init__(self, name, columns, versions=VERSIONS, batch=30_000, large=False, **options):
         self.name, self.columns, self.versions, self.batch = name, columns, versions, batch
-        self.golden, self.large, self.options = golden, large, options
+        self.large, self.options = large, options
 
     def table(self):
         """The truth, a function of the name."""
@@ -117,7 +117,7 @@ DICTIONARIES = {
     "dict_i8_utf8": pa.dictionary(pa.int8(), pa.string()), "dict_i16_utf8": pa.dictionary(pa.int16(), pa.string()),
     "dict_i32_utf8": pa.dictionary(pa.int32(), pa.string()), "dict_u8_i64": pa.dictionary(pa.uint8(), pa.int64()),
 }
-CORE = ("bool", "int16", "int32", "int64", "uint8", "float32", "float64", "decimal128", "timestampus", "fsb16")
+CORE = ("bool", "int16", "int32", "int64", "uint8", "float32", "float64", "decimal128", "timestampus")
 BIG = 100_000
 
 
@@ -125,29 +125,32 @@ def flat_specs():
     small = ["rand", "const", "seq"]
     for name, t in FLAT.items():
         for n in (1, 5):
-            yield Spec(f"{name}-{n}", flat_columns(t, n, small, FEW), golden=n == 5 and name in CORE)
-        yield Spec(f"{name}-1000", flat_columns(t, 1000, data.SHAPES, NULLABLE), golden=name in ("int64", "int16"))
+            yield Spec(f"{name}-{n}", flat_columns(t, n, small, FEW))
+        yield Spec(f"{name}-1000", flat_columns(t, 1000, data.SHAPES, NULLABLE))
         if name in CORE:
             yield Spec(f"{name}-{BIG}", flat_columns(t, BIG, data.SHAPES, NULLABLE))
         elif name != "fsb300":
             yield Spec(f"{name}-{BIG + 1}", flat_columns(t, BIG + 1, ["rand", "sorted"], [("lowcard", "half"), ("runs", "some")]))
-    yield Spec("null-1000", [column("n", pa.null(), lambda rng: pa.nulls(1000), "all", 1000)], golden=True)
+    yield Spec("null-1000", [column("n", pa.null(), lambda rng: pa.nulls(1000), "all", 1000)])
     yield Spec("null-1", [column("n", pa.null(), lambda rng: pa.nulls(1), "all", 1)])
     for name, t in DICTIONARIES.items():
         for n in (1, 5, 1000, BIG):
-            yield Spec(f"{name}-{n}", flat_columns(t, n, ["small", "const"], [("small", "some"), ("rand", "all")]), golden=n == 1000 and name == "dict_i16_utf8")
+            yield Spec(f"{name}-{n}", flat_columns(t, n, ["small", "const"], [("small", "some"), ("rand", "all")]))
 
 
 def text_specs():
     for name, t in TEXT.items():
         for n in (1, 5):
-            yield Spec(f"{name}-{n}", flat_columns(t, n, ["short", "const", "mid"], [("short", "half"), ("const", "some"), ("short", "all")]), golden=n == 5)
-        yield Spec(f"{name}-1000", flat_columns(t, 1000, data.TEXTS, TEXT_NULLABLE), golden=name == "binary")
-        yield Spec(f"{name}-{BIG}", flat_columns(t, BIG, ["const", "seq", "short", "lowcard", "sorted", "url", "empty", "runs"], TEXT_NULLABLE))
-        yield Spec(f"{name}_mid-20000", flat_columns(t, 20_000, ["mid"], [("mid", "some"), ("mid", "first")]))
+            yield Spec(f"{name}-{n}", flat_columns(t, n, ["short", "const", "mid"], [("short", "half"), ("const", "some"), ("short", "all")]))
+        yield Spec(f"{name}-1000", flat_columns(t, 1000, data.TEXTS, TEXT_NULLABLE))
+        if name.startswith("large"):
+            yield Spec(f"{name}-{BIG + 1}", flat_columns(t, BIG + 1, ["seq", "short"], [("lowcard", "half"), ("url", "some")]))
+        else:
+            yield Spec(f"{name}-{BIG}", flat_columns(t, BIG, ["const", "seq", "short", "lowcard", "sorted", "url", "empty", "runs"], TEXT_NULLABLE))
+        m = 4000 if name.startswith("large") else 20_000
+        yield Spec(f"{name}_mid-{m}", flat_columns(t, m, ["mid"], [("mid", "some"), ("mid", "first")]))
         yield Spec(f"{name}_long-3000", flat_columns(t, 3000, ["long"], [("long", "half")]))
         yield Spec(f"{name}_huge-60", flat_columns(t, 60, ["huge"], [("huge", "some")]))
-    yield Spec("utf8_mix-400", flat_columns(pa.string(), 400, ["url", "lowcard", "long"], [("url", "some"), ("mid", "some")]), golden=True)
 
 
 def vector_specs():
@@ -157,7 +160,7 @@ def vector_specs():
         versions = NEWER if group is VECTORS_OF_VECTORS else VERSIONS
         for name, t in group.items():
             for n in (1, 5, 1000):
-                yield Spec(f"{name}-{n}", columns(t, n), versions, golden=n == 5 or (n == 1000 and name in ("fsl_f32_4", "fsl_i32n_3")))
+                yield Spec(f"{name}-{n}", columns(t, n), versions)
             if name in ("fsl_f32_4", "fsl_i32n_3", "fsl_fsl_i16", "fsl_bool_5"):
                 yield Spec(f"{name}-{BIG}", columns(t, BIG), versions)
     wide = pa.list_(pa.float32(), 1536)
@@ -181,9 +184,9 @@ def nested_specs():
         for name, t in types.items():
             for n in (1, 5, 1000):
                 shapes = LIST_SHAPES if n == 1000 else [("short", "some"), ("full", "none"), ("none", "some"), ("short", "all"), ("full", "half")]
-                yield Spec(f"{name}-{n}", nested_columns(t, n, shapes), versions, golden=n == 5 or (n == 1000 and name in ("list_i32", "struct_list")))
+                yield Spec(f"{name}-{n}", nested_columns(t, n, shapes), versions)
             if name in big:
-                yield Spec(f"{name}-{BIG}", nested_columns(t, BIG, [("short", "some"), ("full", "none"), ("empty", "half")]), versions)
+                yield Spec(f"{name}-{BIG}", nested_columns(t, BIG, [("full", "none"), ("short", "some")])[:2], versions)
     yield from specs(NESTED, VERSIONS, ("list_i32", "list_utf8", "list_list_i16"))
     yield from specs(STRUCTS, NEWER, ("struct", "list_struct", "struct_list"))
     yield from specs(MAPS, ("2.2",), ("map",))
@@ -194,7 +197,7 @@ def nested_specs():
         for n in (1, 5, 1000):
             shapes = [("short", "some"), ("full", "none"), ("empty", "half")]
             cols = [column(f"{s}_{k}", t, lambda rng, s=s, k=k, t=t, n=n: data.nested(rng, t, s, k, n)) for s, k in shapes]
-            yield Spec(f"{name}_valid-{n}", cols, golden=n == 5)
+            yield Spec(f"{name}_valid-{n}", cols)
 
 
 def valid_structs(t):
@@ -210,17 +213,19 @@ def valid_structs(t):
     return t
 
 
+# Encodings that are written only on request.
+HINTS = {
+    "zstd": {"lance-encoding:compression": "zstd"}, "lz4": {"lance-encoding:compression": "lz4"},
+    "none": {"lance-encoding:compression": "none"}, "bss": {"lance-encoding:compression": "lz4", "lance-encoding:bss": "on"},
+    "fsst": {"lance-encoding:compression": "fsst"}, "fullzip": {"lance-encoding:structural-encoding": "fullzip"},
+    "miniblock": {"lance-encoding:structural-encoding": "miniblock"},
+}
+
+
 def hint_specs():
-    """Encodings that are written only on request."""
-    hints = {
-        "zstd": {"lance-encoding:compression": "zstd"}, "lz4": {"lance-encoding:compression": "lz4"},
-        "none": {"lance-encoding:compression": "none"}, "bss": {"lance-encoding:compression": "lz4", "lance-encoding:bss": "on"},
-        "fsst": {"lance-encoding:compression": "fsst"}, "fullzip": {"lance-encoding:structural-encoding": "fullzip"},
-        "miniblock": {"lance-encoding:structural-encoding": "miniblock"},
-    }
     types = {"int32": pa.int32(), "int64": pa.int64(), "float32": pa.float32(), "float64": pa.float64(), "decimal128": pa.decimal128(20, 4),
              "bool": pa.bool_(), "fsl_f32_4": VECTORS["fsl_f32_4"]}
-    for hint, metadata in hints.items():
+    for hint, metadata in HINTS.items():
         for name, t in types.items():
             if hint == "fsst":
                 continue
@@ -228,28 +233,25 @@ def hint_specs():
             yield Spec(f"{name}_{hint}-5000", cols, VERSIONS if hint in ("zstd", "lz4", "none") else NEWER)
         for name, t in TEXT.items():
             cols = flat_columns(t, 4000, ["short", "lowcard", "url", "mid"], [("url", "half"), ("mid", "some")], metadata)
-            yield Spec(f"{name}_{hint}-4000", cols, VERSIONS if hint in ("zstd", "fsst") else NEWER)
+            yield Spec(f"{name}_{hint}-4000", cols, VERSIONS if hint == "zstd" or hint == "fsst" and not name.startswith("large") else NEWER)
         for name in ("list_i32", "list_utf8", "list_struct"):
             t = {**NESTED, **STRUCTS}[name]
             cols = [(f.with_metadata(metadata), make) for f, make in nested_columns(t, 2000, [("short", "some"), ("empty", "half")])]
             yield Spec(f"{name}_{hint}-2000", cols, NEWER)
-    small = [column(h, pa.float64(), lambda rng: data.flat(rng, pa.float64(), "small", 600), "some", 600, m) for h, m in hints.items() if h != "fsst"]
-    small += [column(h + "_text", pa.string(), lambda rng: data.flat(rng, pa.string(), "url", 600), "some", 600, m) for h, m in hints.items()]
-    yield Spec("hints-600", small, NEWER, golden=True)
 
 
 def other_specs():
     for n in (1, 5, 1000, 20_000):
         t = pa.struct([pa.field("x", pa.int32(), nullable=False), pa.field("y", pa.float64(), nullable=False), pa.field("z", pa.uint8(), nullable=False)])
         cols = [column(s, t, lambda rng, s=s, n=n: data.nested(rng, t, s, "none", n), metadata={"lance-encoding:packed": "true"}) for s in ("full", "ones")]
-        yield Spec(f"packed-{n}", cols, golden=n == 1000)
+        yield Spec(f"packed-{n}", cols)
         mixed = pa.struct([pa.field("x", pa.int32(), nullable=False), pa.field("s", pa.string(), nullable=False), pa.field("b", pa.large_binary(), nullable=False)])
         cols = [column("mixed", mixed, lambda rng, n=n: data.nested(rng, mixed, "short", "none", n), metadata={"lance-encoding:packed": "true"})]
-        yield Spec(f"packed_var-{n}", cols, ("2.2",), golden=n == 5)
+        yield Spec(f"packed_var-{n}", cols, ("2.2",))
     for n in (1, 5, 1000):
         blob = {"lance-encoding:blob": "true"}
         cols = flat_columns(pa.large_binary(), n, ["short", "mid"], [("mid", "some"), ("short", "half"), ("empty", "some")], blob)
-        yield Spec(f"blob-{n}", cols, ("2.0", "2.1"), golden=n == 5)
+        yield Spec(f"blob-{n}", cols, ("2.0", "2.1"))
     # Many pages: the writer flushes often, and columns are cut at different rows.
     for n, cache, batch in ((30_000, 400_000, 700), (60_000, 2_000_000, 5_000)):
         cols = [column("i", pa.int64(), lambda rng, n=n: data.fixed(rng, pa.int64(), "seq", n)),
@@ -264,6 +266,63 @@ def other_specs():
     for name in ("int64", "int32", "float64", "bool"):
         yield Spec(f"{name}-{million}", flat_columns(FLAT[name], million, ["rand", "sorted"], [("small", "some")]), large=True)
     yield Spec(f"utf8-{million}", flat_columns(pa.string(), million, ["url"], [("lowcard", "some")]), large=True)
+
+
+def golden_specs():
+    """Small files that together have every encoding; 1,100 rows make more than one chunk."""
+    n = 1100
+    kinds = {"int64": ["rand", "small", "sorted"], "int32": ["lowcard", "neg"], "int16": ["runs"], "uint8": ["small"], "float64": ["small"],
+             "float32": ["runs"], "bool": ["rand"]}
+    cols = []
+    for name, shapes in kinds.items():
+        for i, s in enumerate(shapes):
+            cols += renamed(name, flat_columns(FLAT[name], n, [s], [(s, "some")] if i == 0 else []))
+    cols += renamed("more", flat_columns(pa.int64(), n, ["const"], [("const", "half"), ("rand", "all"), ("rand", "first")]))
+    yield Spec(f"flat-{n}", cols)
+    cols = []
+    for name, t in {**FLAT, **VECTORS, **ITEM_NULLS}.items():
+        if name not in ("fsb300", "fsl_f32_128"):
+            cols += renamed(name, flat_columns(t, 7, ["rand"], [("small", "half")]))
+    yield Spec("types-7", cols)
+    yield Spec("types-1", [column(name, t, lambda rng, t=t: data.flat(rng, t, "seq", 1), "none", 1) for name, t in FLAT.items()])
+    cols = []
+    for name, t in TEXT.items():
+        cols += renamed(name, flat_columns(t, 150, ["lowcard", "short"], [("short", "some"), ("lowcard", "half"), ("const", "some")]))
+    yield Spec("text-150", cols)
+    yield Spec("fsst-900", flat_columns(pa.string(), 900, ["url"], [("url", "some")]))
+    yield Spec("long-24", flat_columns(pa.string(), 24, ["long"], [("long", "half")]) + flat_columns(pa.large_binary(), 24, ["mid"], [("long", "some")]))
+    big = column("big", pa.string(), lambda rng: pa.array(["lance " * (6000 + i) for i in range(3)]))
+    yield Spec("big-3", [big], NEWER)
+    yield Spec("vectors-12", renamed("f", flat_columns(VECTORS["fsl_f32_128"], 12, ["small"], [("rand", "some")]))
+               + renamed("n", flat_columns(ITEM_NULLS["fsl_f32n_100"], 12, [], [("small", "some")]))
+               + renamed("b", flat_columns(FLAT["fsb300"], 12, [], [("rand", "some"), ("rand", "all")])))
+    for name, t in {**NESTED, **STRUCTS}.items():
+        for m in (6, 160):
+            if m == 6 or name in ("list_i32", "list_list_i16", "list_struct", "struct_struct"):
+                shapes = [("short", "some"), ("empty", "half"), ("short", "all")] if m == 6 else [("short", "some"), ("none", "some")]
+                yield Spec(f"{name}-{m}", nested_columns(t, m, shapes), NEWER)
+    yield Spec("rows-120", nested_columns(pa.list_(pa.int32()), 120, [("long", "some")]), NEWER)
+    old = {**NESTED, **{k: valid_structs(t) for k, t in STRUCTS.items()}}
+    yield Spec("nested-9", [column(k, t, lambda rng, t=t: data.nested(rng, t, "short", "some", 9)) for k, t in old.items()], ("2.0",))
+    # Pages of a fixed-size list of structs count items, hence a file of their own.
+    yield Spec("fsl_struct-9", [column("s", FSL_STRUCT["fsl_struct"], lambda rng: data.nested(rng, FSL_STRUCT["fsl_struct"], "short", "some", 9), "some", 9)], ("2.2",))
+    new = {**MAPS, **VECTORS_OF_VECTORS}
+    yield Spec("maps-9", [column(k, t, lambda rng, t=t: data.nested(rng, t, "short", "some", 9), "some", 9) for k, t in new.items()], ("2.2",))
+    cols = [column(h, pa.float32(), lambda rng: data.flat(rng, pa.float32(), "small", 300), "some", 300, m) for h, m in HINTS.items() if h != "fsst"]
+    yield Spec("hints-300", cols, NEWER)
+    cols = [column(h, pa.string(), lambda rng: data.flat(rng, pa.string(), "url", 90), "some", 90, m) for h, m in HINTS.items()]
+    yield Spec("hints_text-90", cols, NEWER)
+    cols = [column(h, pa.int32(), lambda rng: data.flat(rng, pa.int32(), "small", 90), "some", 90, HINTS[h]) for h in ("zstd", "lz4")]
+    yield Spec("hints_old-90", cols, ("2.0",))
+    yield Spec("dict-150", [c for k, t in DICTIONARIES.items() for c in renamed(k, flat_columns(t, 150, ["small"], [("small", "some")]))])
+    yield Spec("null-3", [column("n", pa.null(), lambda rng: pa.nulls(3), "all", 3)])
+    for s in other_specs():
+        if s.name in ("packed-5", "packed_var-5", "blob-5"):
+            yield s
+
+
+def renamed(prefix, columns):
+    return [(f.with_name(f"{prefix}_{f.name}"), make) for f, make in columns]
 
 
 def specs():
@@ -319,7 +378,7 @@ def write_specs(out, chosen, golden, verify):
 
 def shard(args, index, count):
     """One of several processes: every count-th spec."""
-    chosen = [s for s in specs() if fnmatch.fnmatch(s.name, args.only) and (args.large or not s.large) and (s.golden or not args.golden)]
+    chosen = [s for s in (golden_specs() if args.golden else specs()) if fnmatch.fnmatch(s.name, args.only) and (args.large or not s.large)]
     files, bad = write_specs(args.dir, chosen[index::count], args.golden, args.verify)
     if index == count - 1:
         import corpus_tables

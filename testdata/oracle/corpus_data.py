@@ -108,7 +108,8 @@ def floats(t, shape, k, n):
     if shape in ("rand", "lowcard", "runs"):  # bit patterns, NaN with payloads among them
         raw = (k >> np.uint64(64 - 8 * width)).astype(f"u{width}")
     else:
-        raw = (k.view(np.int64).astype("f8") / 4).astype(f"f{width}")
+        with np.errstate(over="ignore"):
+            raw = (k.view(np.int64).astype("f8") / 4).astype(f"f{width}")
         if shape == "small" and n > 8:
             raw[:5] = [np.nan, np.inf, -np.inf, -0.0, np.finfo(f"f{width}").tiny / 2]
     return pa.Array.from_buffers(t, n, [None, buffer(raw)])
