@@ -114,6 +114,9 @@ func (e *Engine) closeTable(ctx context.Context, id TableID) error {
 	if ot.err != nil {
 		return nil
 	}
+	if err := e.jobs.Forget(ctx, id.String()); err != nil {
+		return err
+	}
 	return ot.table.Close(ctx)
 }
 
