@@ -277,8 +277,11 @@ func (m *model) scan(snap *lsm.Snapshot, spec lsm.ScanSpec, own *lsm.Overlay) ma
 // TestAgainstModel runs random histories and compares every registered view after each step.
 func TestAgainstModel(t *testing.T) {
 	seeds := uint64(12)
-	if os.Getenv("LANCESQL_SOAK") != "" {
+	switch {
+	case os.Getenv("LANCESQL_SOAK") != "":
 		seeds = 400
+	case testing.Short():
+		seeds = 3
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
