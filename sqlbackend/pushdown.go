@@ -17,18 +17,29 @@ import (
 const PushDownRuleID analyzer.RuleId = 1 << 20
 
 // PushDownRule hands what a filter says about the columns of one of our tables to its scan. The filter stays (I3).
-// It runs after the frontend's own rules, when filters lie on the tables they concern.
+// It runs after the frontend's own rules, when filters lie on the tables they concern. Statements the frontend plans
+// with a short list of rules of its own (SELECT of one table, UPDATE, DELETE) do not come by here: see pushOnce.
 func PushDownRule(ctx *sql.Context, _ *analyzer.Analyzer, n sql.Node, _ *plan.Scope, _ analyzer.RuleSelector, _ *sql.QueryFlags) (sql.Node, transform.TreeIdentity, error) {
 	if !n.Resolved() {
 		return n, transform.SameTree, nil
 	}
-	return transform.Node(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+	return transform.NodeWithOpaque(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
 		f, ok := n.(*plan.Filter)
 		if !ok {
 			return n, transform.SameTree, nil
 		}
 		return pushFilter(ctx, f)
 	})
+}
+
+// pushOnce applies PushDownRule to the root of a plan about to be built; later calls in the same statement do nothing.
+func pushOnce(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+	c := connOf(ctx)
+	if c == nil || c.stmt.pushed {
+		return n, transform.SameTree, nil
+	}
+	c.stmt.pushed = true
+	return PushDownRule(ctx, nil, n, nil, nil, nil)
 }
 
 func pushFilter(ctx *sql.Context, f *plan.Filter) (sql.Node, transform.TreeIdentity, error) {
@@ -40,7 +51,7 @@ func pushFilter(ctx *sql.Context, f *plan.Filter) (sql.Node, transform.TreeIdent
 	if !ok {
 		return f, transform.SameTree, nil
 	}
-	t, ok := rt.Table.(*Table)
+	t, ok := rt.UnderlyingTable().(*Table)
 	if !ok || t.filter != nil {
 		return f, transform.SameTree, nil
 	}
@@ -52,7 +63,7 @@ func pushFilter(ctx *sql.Context, f *plan.Filter) (sql.Node, transform.TreeIdent
 		return f, transform.SameTree, nil
 	}
 	var node sql.Node
-	node, err := rt.ReplaceTable(ctx, t.withFilter(p))
+	node, err := rt.WithTable(ctx, t.withFilter(p))
 	if err != nil {
 		return nil, transform.SameTree, err
 	}
@@ -105,6 +116,8 @@ func (t *Table) predicateOf(ctx context.Context, e sql.Expression, alias string)
 			return nil
 		}
 		return predicate.And{Terms: []predicate.Expr{lo, hi}}
+	case *expression.HashInTuple:
+		return t.inOf(ctx, e.Left(), e.Right(), alias)
 	case *expression.InTuple:
 		return t.inOf(ctx, e.Left(), e.Right(), alias)
 	case expression.Comparer:

@@ -39,6 +39,15 @@ func (b *rootBuilder) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowI
 			return b.retry(ctx, n, txn)
 		}
 	}
+	if len(row) == 0 {
+		pushed, same, err := pushOnce(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		if !same {
+			return b.inner.Build(ctx, pushed, row)
+		}
+	}
 	return b.operators.Build(ctx, n, row)
 }
 

@@ -16,6 +16,7 @@ type statement struct {
 	current  bool              // scans read what is newest (DML, locking reads)
 	bare     bool              // writes no rows of existing tables by identity: hidden row ids stay out of sight
 	truncate bool              // TRUNCATE TABLE, which resets AUTO_INCREMENT and commits
+	pushed   bool              // filters have been handed to the scans
 	catalog  bool              // shows definitions, so that secondary indexes are listed
 	creating *plan.CreateTable // the CREATE TABLE being executed: its indexes and checks
 }
