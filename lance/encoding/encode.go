@@ -27,7 +27,7 @@ type Page struct {
 // Spec: file format, "A sound default writer".
 func EncodePage(v *Vector, o PageOptions) (Page, error) {
 	if v.n == 0 {
-		return Page{}, corrupt("page without rows")
+		return Page{}, errNoRows()
 	}
 	if v.nulls == v.n {
 		return Page{Layout: constantLayout(&pb.ConstantLayout{Layers: []pb.RepDefLayer{pb.RepDefLayer_REPDEF_NULLABLE_ITEM}})}, nil

@@ -38,8 +38,7 @@ type page struct {
 	plan *plan // under mu; cached, nil if not (yet)
 }
 
-// column returns the metadata of a physical column, loading it on first use. rows is what the pages must add up to;
-// 2.0 item columns have a length of their own.
+// column returns the metadata of a physical column, loading it on first use.
 func (r *Reader) column(ctx context.Context, index int32) (*column, error) {
 	if index < 0 || int(index) >= len(r.extents) {
 		return nil, fmt.Errorf("%s: column %d of %d: %w", r.src.Name(), index, len(r.extents), errs.ErrInvalid)
@@ -92,7 +91,7 @@ func (r *Reader) parseColumn(index uint32, m *pb.ColumnMetadata) (*column, error
 		first += pg.rows
 		c.pages = append(c.pages, pg)
 	}
-	if first != r.rows && r.version != V20() {
+	if first != r.rows {
 		return nil, fmt.Errorf("pages hold %d rows, the file %d", first, r.rows)
 	}
 	return c, nil
@@ -111,7 +110,8 @@ type plan struct {
 	full     *encoding.FullZip
 	index    int // full: bytes of a repetition index entry
 	constant *encoding.Constant
-	bytes    int // memory held, roughly
+	old      *encoding.Old // version 2.0
+	bytes    int           // memory held, roughly
 }
 
 // plan compiles the description of a page and reads what goes with it: chunk index, dictionary, constant.
@@ -195,7 +195,7 @@ func (p *page) message(url string) ([]byte, error) {
 
 func (r *Reader) compile(ctx context.Context, p *page, t encoding.Type) (*plan, error) {
 	if r.version == V20() {
-		return nil, fmt.Errorf("version 2.0 pages: %w", errs.ErrUnsupported)
+		return r.compileOld(ctx, p, t)
 	}
 	l, err := p.layout()
 	if err != nil {

@@ -43,10 +43,13 @@ type cursor struct {
 	index0 uint64 // row of its first entry
 	index1 uint64 // one past the row of its last entry
 	dec    encoding.Decompressor
+
+	oldState encoding.OldState // of the current page of a 2.0 file
 }
 
 func (c *cursor) close() {
 	c.state.Close()
+	c.oldState.Close()
 	c.dec.Close()
 }
 
@@ -75,6 +78,8 @@ func (c *cursor) open(ctx context.Context, row uint64) error {
 	}
 	c.p = c.col.pages[i]
 	c.chunk, c.data, c.index0, c.index1 = -1, c.data[:0], 0, 0
+	c.oldState.Close()
+	c.oldState = encoding.OldState{}
 	var err error
 	c.pl, err = c.r.plan(ctx, c.col, c.p, c.typ)
 	return err
@@ -87,6 +92,8 @@ func (c *cursor) readPage(ctx context.Context, dst *encoding.Vector, from, to ui
 		return c.readMini(ctx, dst, from, to)
 	case c.pl.full != nil:
 		return c.readFullZip(ctx, dst, from, to)
+	case c.pl.old != nil:
+		return c.pl.old.AppendRows(dst, from, to, oldSource{ctx: ctx, r: c.r, p: c.p}, &c.oldState)
 	}
 	return c.pl.constant.AppendRows(dst, from, to)
 }

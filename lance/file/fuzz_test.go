@@ -34,8 +34,11 @@ func seedFiles(t testing.TB) [][]byte {
 	for _, typ := range []arrow.DataType{arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String, arrow.FixedSizeListOf(3, arrow.FixedWidthTypes.Boolean)} {
 		for _, rows := range []int{3, 300} {
 			sc, cols := makeBatch(typ, rows, rng)
-			data, _ := write(t, sc, file.WriterOptions{MaxPageBytes: 2000}, array.NewRecordBatch(sc, cols, int64(rows)))
-			out = append(out, data)
+			for _, v := range []file.Version{file.V20(), file.V22()} {
+				o := file.WriterOptions{MaxPageBytes: 2000, Version: v}
+				data, _ := write(t, sc, o, array.NewRecordBatch(sc, cols, int64(rows)))
+				out = append(out, data)
+			}
 		}
 	}
 	return out

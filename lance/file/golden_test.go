@@ -31,9 +31,9 @@ func goldenCases() []goldenCase {
 		{name: "ints", rows: 1100, cols: []column{{i32, "some", "small"}, {i64, "none", "sequential"}, {i64, "half", "runs"},
 			{i64, "some", "lowcard"}, {arrow.PrimitiveTypes.Uint8, "none", "random"}, {i32, "none", "constant"},
 			{i32, "some", "constant"}, {i32, "all", "random"}, {arrow.FixedWidthTypes.Boolean, "some", "random"}}},
-		{name: "strings", rows: 900, cols: []column{{str, "some", "runs"}, {str, "none", "lowcard"}, {str, "some", "small"},
+		{name: "strings", rows: 700, cols: []column{{str, "some", "runs"}, {str, "none", "lowcard"}, {str, "some", "small"},
 			{arrow.BinaryTypes.LargeBinary, "some", "small"}, {str, "none", "constant"}}},
-		{name: "wide", rows: 40, cols: []column{{str, "some", "long"}, {&arrow.FixedSizeBinaryType{ByteWidth: 300}, "some", "random"},
+		{name: "wide", rows: 25, cols: []column{{str, "some", "long"}, {&arrow.FixedSizeBinaryType{ByteWidth: 300}, "some", "random"},
 			{arrow.FixedSizeListOf(100, arrow.PrimitiveTypes.Float32), "some", "small"}}},
 		{name: "mixed", rows: 5, cols: []column{{arrow.FixedWidthTypes.Timestamp_us, "some", "random"}, {&arrow.Decimal128Type{Precision: 20, Scale: 3}, "some", "random"},
 			{arrow.FixedWidthTypes.Date32, "none", "small"}, {arrow.FixedSizeListOf(3, arrow.FixedWidthTypes.Boolean), "some", "random"}, {str, "some", "small"}}},
@@ -44,7 +44,7 @@ func goldenCases() []goldenCase {
 	}
 }
 
-func goldenVersions() []string { return []string{"2.1", "2.2"} }
+func goldenVersions() []string { return []string{"2.0", "2.1", "2.2"} }
 
 // TestGolden reads files that pylance wrote, without pylance.
 func TestGolden(t *testing.T) {
@@ -55,6 +55,9 @@ func TestGolden(t *testing.T) {
 	for _, g := range goldenCases() {
 		sc, cols := readIPC(t, filepath.Join(dir, g.name+".arrow"))
 		for _, v := range goldenVersions() {
+			if v == "2.0" && g.hints != nil {
+				continue // version 2.0 has no such encodings
+			}
 			t.Run(v+"-"+g.name, func(t *testing.T) {
 				data, err := os.ReadFile(filepath.Join(dir, v+"-"+g.name+".lance"))
 				require.NoError(t, err)
@@ -96,6 +99,9 @@ func rewriteGolden(t *testing.T, dir string) {
 		require.NoError(t, w.Close())
 		require.NoError(t, f.Close())
 		for _, v := range goldenVersions() {
+			if v == "2.0" && g.hints != nil {
+				continue
+			}
 			tmp := t.TempDir()
 			writeIPC(t, filepath.Join(tmp, g.name+".arrow"), oracleCase{sc: sc, cols: cols})
 			answer := runOracle(t, append([]string{"write", tmp, v}, g.hints...)...)

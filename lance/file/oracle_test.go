@@ -70,7 +70,7 @@ func runOracle(t *testing.T, args ...string) map[string]string {
 // TestOracleReadsOurFiles has pylance compare what it reads from our files with the truth.
 func TestOracleReadsOurFiles(t *testing.T) {
 	oracle.Python(t)
-	for _, v := range []file.Version{file.V22(), file.V21()} {
+	for _, v := range []file.Version{file.V22(), file.V21(), file.V20()} {
 		t.Run(v.String(), func(t *testing.T) {
 			for _, rows := range []int{1, 5, 1000, 20_000} {
 				dir := t.TempDir()
@@ -100,7 +100,7 @@ func TestReadOracleFiles(t *testing.T) {
 		{"lance-encoding:compression=zstd"}, {"lance-encoding:compression=lz4"}, {"lance-encoding:compression=none"},
 		{"lance-encoding:compression=lz4", "lance-encoding:bss=on"}, {"lance-encoding:compression=fsst"},
 		{"lance-encoding:structural-encoding=fullzip"}, {"lance-encoding:structural-encoding=miniblock"}}
-	for _, version := range []string{"2.2", "2.1"} {
+	for _, version := range []string{"2.2", "2.1", "2.0"} {
 		for _, rows := range []int{1, 5, 1000, 20_000} {
 			for i, hint := range hints {
 				if i > 0 && rows < 1000 {

@@ -81,7 +81,7 @@ func makeBatch(typ arrow.DataType, rows int, rng *rand.Rand) (*arrow.Schema, []a
 }
 
 func TestRoundTripEveryType(t *testing.T) {
-	for _, v := range []file.Version{file.V21(), file.V22()} {
+	for _, v := range []file.Version{file.V20(), file.V21(), file.V22()} {
 		for _, typ := range flatTypes {
 			for _, rows := range []int{1, 2, 5, 1000, 1025} {
 				t.Run(fmt.Sprintf("%s/%s/%d", v, typ, rows), func(t *testing.T) {

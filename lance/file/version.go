@@ -30,3 +30,11 @@ func fromFooter(major, minor uint16) (Version, bool) {
 	}
 	return Version{}, false
 }
+
+// footer returns the pair that a file of the version has in its footer.
+func (v Version) footer() (major, minor uint16) {
+	if v == V20() {
+		return 0, 3
+	}
+	return v.Major, v.Minor
+}

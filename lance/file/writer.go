@@ -69,7 +69,7 @@ func NewWriter(w io.Writer, s *schema.Schema, o WriterOptions) (*Writer, error) 
 	if fw.version == (Version{}) {
 		fw.version = V22()
 	}
-	if fw.version != V22() && fw.version != V21() {
+	if fw.version != V22() && fw.version != V21() && fw.version != V20() {
 		return nil, fmt.Errorf("write lance file of version %s: %w", fw.version, errs.ErrUnsupported)
 	}
 	if fw.maxPage <= 0 {
@@ -188,12 +188,12 @@ func (w *Writer) flush(c *columnWriter) error {
 	if rows == 0 {
 		return nil
 	}
-	page, err := encoding.EncodePage(c.vec, encoding.PageOptions{Large: w.version != V21()})
+	description, buffers, err := w.encode(c.vec)
 	if err != nil {
 		return w.fail(fmt.Errorf("encode column %q: %w", c.field.Name, err))
 	}
-	meta := &pb.ColumnPage{Length: uint64(rows), Priority: c.first}
-	for _, b := range page.Buffers {
+	meta := &pb.ColumnPage{Length: uint64(rows), Priority: c.first, Encoding: description}
+	for _, b := range buffers {
 		if err := w.align(); err != nil {
 			return err
 		}
@@ -203,18 +203,39 @@ func (w *Writer) flush(c *columnWriter) error {
 			return err
 		}
 	}
-	layout, err := proto.Marshal(page.Layout)
-	if err != nil {
-		return w.fail(fmt.Errorf("encode column %q: %w", c.field.Name, err))
-	}
-	if meta.Encoding, err = directEncoding(layoutURL, layout); err != nil {
-		return w.fail(err)
-	}
 	w.buffered -= c.vec.Bytes()
 	c.vec.Reset()
 	c.first += uint64(rows)
 	c.pages = append(c.pages, meta)
 	return nil
+}
+
+// encode makes a page of what a vector holds.
+func (w *Writer) encode(v *encoding.Vector) (description *pb.MetaEncoding, buffers [][]byte, err error) {
+	var message []byte
+	url := layoutURL
+	if w.version == V20() {
+		url = arrayEncodingURL
+		page, err := encoding.EncodeOldPage(v)
+		if err != nil {
+			return nil, nil, err
+		}
+		buffers = page.Buffers
+		if message, err = proto.Marshal(page.Encoding); err != nil {
+			return nil, nil, err
+		}
+	} else {
+		page, err := encoding.EncodePage(v, encoding.PageOptions{Large: w.version == V22()})
+		if err != nil {
+			return nil, nil, err
+		}
+		buffers = page.Buffers
+		if message, err = proto.Marshal(page.Layout); err != nil {
+			return nil, nil, err
+		}
+	}
+	description, err = directEncoding(url, message)
+	return description, buffers, err
 }
 
 // directEncoding wraps a description as metadata holds it.
@@ -302,7 +323,8 @@ func (w *Writer) finishMetadata() error {
 	if err := w.write(descriptor); err != nil {
 		return err
 	}
-	f := footer{columnStart: w.pos, globals: 1, columns: uint32(len(w.columns)), major: w.version.Major, minor: w.version.Minor}
+	f := footer{columnStart: w.pos, globals: 1, columns: uint32(len(w.columns))}
+	f.major, f.minor = w.version.footer()
 	var tables []byte
 	for _, c := range w.columns {
 		raw, err := proto.Marshal(&pb.ColumnMetadata{Encoding: columnEncoding, Pages: c.pages})
