@@ -19,6 +19,11 @@ func encodeFullZip(v *Vector) (Page, error) {
 	if v.typ.Variable() {
 		l.Details = &pb.FullZipLayout_BitsPerOffset{BitsPerOffset: uint32(v.typ.OffsetBits())}
 		l.ValueCompression = variableCE(v.typ.OffsetBits())
+		if packed, table := compressStrings(v); packed != nil {
+			defer packed.releaseShared()
+			v = packed
+			l.ValueCompression = fsstCE(table, l.ValueCompression)
+		}
 		data, index := zipStrings(v)
 		return Page{Layout: layout, Buffers: [][]byte{data, index}}, nil
 	}

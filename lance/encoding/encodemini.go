@@ -25,16 +25,53 @@ type miniWriter struct {
 
 // encodeMini encodes a page whose rows are narrower than fullZipBytes.
 func encodeMini(v *Vector, o PageOptions) (Page, error) {
-	w := &miniWriter{v: v, large: o.Large, data: make([]byte, 0, v.Bytes()+v.Bytes()/8+1024)}
 	l := &pb.MiniBlockLayout{Layers: v.layers(), NumBuffers: 1, NumItems: uint64(v.n), HasLargeChunk: o.Large}
 	if v.nulls > 0 {
 		l.DefCompression = outOfLineCE(16, levelsPacked)
 	}
-	switch {
-	case v.typ.Variable():
+	page := Page{Layout: &pb.PageLayout{Layout: &pb.PageLayout_MiniBlock{MiniBlock: l}}}
+	w := &miniWriter{v: v, large: o.Large}
+	plain := v.data.len() + v.offs.len()
+	if !v.typ.Variable() {
+		plain = fixedBytes(v)
+	}
+	if d := buildDictionary(v, plain); d != nil {
+		defer d.release()
+		var items []byte
+		l.Dictionary, items = d.encodeItems(o.Large)
+		l.NumDictionaryItems = uint64(d.items.n)
+		w.v = d.indices
+		w.writeFixed(l)
+		page.Buffers = [][]byte{w.meta, w.data, items}
+		return page, nil
+	}
+	if v.typ.Variable() {
 		l.ValueCompression = variableCE(v.typ.OffsetBits())
+		if packed, table := compressStrings(v); packed != nil {
+			defer packed.releaseShared()
+			w.v = packed
+			l.ValueCompression = fsstCE(table, l.ValueCompression)
+		}
 		w.writeStrings()
-	case len(v.typ.Dims) > 0:
+	} else {
+		w.writeFixed(l)
+	}
+	page.Buffers = [][]byte{w.meta, w.data}
+	return page, nil
+}
+
+// releaseShared frees a vector whose validity belongs to another.
+func (v *Vector) releaseShared() {
+	v.valid = store{}
+	v.Release()
+}
+
+// writeFixed writes fixed-width values in the smallest encoding and describes it in l.
+func (w *miniWriter) writeFixed(l *pb.MiniBlockLayout) {
+	v := w.v
+	raw := v.data.len()
+	w.data = make([]byte, 0, raw+raw/16+1024)
+	if len(v.typ.Dims) > 0 {
 		l.ValueCompression = v.listCE(flatCE(v.typ.Bits))
 		for i := range v.items {
 			if v.items[i].nulls > 0 {
@@ -42,15 +79,24 @@ func encodeMini(v *Vector, o PageOptions) (Page, error) {
 			}
 		}
 		w.writeFlat(int(l.NumBuffers))
-	case packable(v.typ.Bits) && packedBytes(v) < v.data.len():
-		l.ValueCompression = inlineCE(v.typ.Bits)
-		w.writeInline()
-	default:
-		l.ValueCompression = flatCE(v.typ.Bits)
-		w.writeFlat(1)
+		return
 	}
-	layout := &pb.PageLayout{Layout: &pb.PageLayout_MiniBlock{MiniBlock: l}}
-	return Page{Layout: layout, Buffers: [][]byte{w.meta, w.data}}, nil
+	if packable(v.typ.Bits) {
+		packed := packedBytes(v)
+		if best := min(raw, packed); runBytes(v, best) < best {
+			l.ValueCompression = rleCE(v.typ.Bits)
+			l.NumBuffers = 2
+			w.writeRuns()
+			return
+		}
+		if packed < raw {
+			l.ValueCompression = inlineCE(v.typ.Bits)
+			w.writeInline()
+			return
+		}
+	}
+	l.ValueCompression = flatCE(v.typ.Bits)
+	w.writeFlat(1)
 }
 
 // packedBytes is the size of the values when bit-packed.
