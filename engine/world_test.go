@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lancesql/internal/arrowx"
-	"lancesql/internal/errs"
 	"lancesql/internal/objstore"
 	"lancesql/lsm"
 )
@@ -169,5 +168,3 @@ func work(e *Engine) {
 		continue
 	}
 }
-
-func isCrash(err error) bool { return err != nil && !errors.Is(err, errs.ErrCorruption) }

@@ -166,18 +166,3 @@ func (l *rowLog) take(mem memory.Allocator, schema *arrow.Schema, rows []uint32)
 func (l *rowLog) find(row uint32) int {
 	return sort.Search(len(l.chunks), func(i int) bool { return l.chunks[i].First > row }) - 1
 }
-
-// check states the invariant of chunks for tests: consecutive, none empty, none needlessly small.
-func (l *rowLog) check() error {
-	next := uint32(0)
-	for i, c := range l.chunks {
-		if c.First != next || c.Batch.NumRows() == 0 {
-			return fmt.Errorf("chunk %d begins at %d with %d rows, want %d", i, c.First, c.Batch.NumRows(), next)
-		}
-		next += uint32(c.Batch.NumRows())
-	}
-	if next != l.rows {
-		return fmt.Errorf("%d rows in chunks, %d counted", next, l.rows)
-	}
-	return nil
-}

@@ -1,7 +1,6 @@
 package sqlbackend
 
 import (
-	"context"
 	"io"
 	"sync"
 
@@ -158,6 +157,3 @@ func (c *Conn) GetPreparedQuery(q string) (sqlparser.Statement, bool) {
 	}
 	return stmt, ok
 }
-
-// detached is a context for work that must go on when the statement has been cancelled.
-func detached(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }

@@ -1,7 +1,6 @@
 package sqlbackend
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -181,10 +180,6 @@ func (t *Table) DropIndex(*sql.Context, string) error { return notSupported("DRO
 // RenameIndex implements sql.IndexAlterableTable.
 func (t *Table) RenameIndex(*sql.Context, string, string) error {
 	return notSupported("ALTER TABLE … RENAME INDEX")
-}
-
-func (t *Table) fullName() string {
-	return fmt.Sprintf("%s.%s", t.info.entry.Database, t.info.entry.Name)
 }
 
 // AddColumn implements sql.AlterableTable, as DropColumn and ModifyColumn do: the frontend takes for granted that a

@@ -205,7 +205,7 @@ func TestEncoderErrors(t *testing.T) {
 }
 
 func FuzzOrder(f *testing.F) {
-	f.Add(int64(0), 0.5, []byte("a"), int64(-1), -0.0, []byte("a\x00"))
+	f.Add(int64(0), 0.5, []byte("a"), int64(-1), math.Copysign(0, -1), []byte("a\x00"))
 	f.Add(int64(1), math.Inf(1), []byte{0, 0xff}, int64(1), math.MaxFloat64, []byte{0})
 	f.Fuzz(func(t *testing.T, i int64, x float64, b []byte, j int64, y float64, c []byte) {
 		check := func(name string, a, b []byte, want int) {

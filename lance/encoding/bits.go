@@ -2,7 +2,6 @@ package encoding
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
@@ -43,9 +42,6 @@ func pad8(n int) int { return (n + 7) &^ 7 }
 
 // bitmapBytes is the number of bytes that n bits take.
 func bitmapBytes(n int) int { return (n + 7) / 8 }
-
-// bitLen returns the bits needed for v, at least 1.
-func bitLen(v uint16) int { return max(1, bits.Len16(v)) }
 
 // copyBits copies n bits between bitmaps at any offsets, keeping the other bits of dst.
 func copyBits(dst []byte, dstOff int, src []byte, srcOff, n int) {

@@ -73,7 +73,7 @@ func childrenOf(t arrow.DataType) []arrow.Field {
 	case *arrow.LargeListType:
 		return []arrow.Field{t.ElemField()}
 	case *arrow.MapType:
-		entries := arrow.Field{Name: "entries", Type: t.ValueType()}
+		entries := arrow.Field{Name: "entries", Type: t.Elem()}
 		return []arrow.Field{entries}
 	}
 	return nil

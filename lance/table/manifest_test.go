@@ -178,14 +178,14 @@ func TestUnknownFlagsAreRefused(t *testing.T) {
 		st := objstore.NewMem()
 		d := create(t, st, CreateOptions{})
 		rewriteManifest(t, st, d, func(m *pb.Manifest, _ []*pb.IndexMetadata) { m.ReaderFeatureFlags, m.WriterFeatureFlags = flag, flag })
-		opened, err := Open(ctx, st, testRoot)
+		_, err := Open(ctx, st, testRoot)
 		if flag&knownReaderFlags == 0 {
 			require.ErrorIs(t, err, errs.ErrUnsupported, "bit %d", bit)
 		} else {
 			require.NoError(t, err, "bit %d", bit)
 		}
 		rewriteManifest(t, st, d, func(m *pb.Manifest, _ []*pb.IndexMetadata) { m.WriterFeatureFlags = flag })
-		opened, err = Open(ctx, st, testRoot)
+		opened, err := Open(ctx, st, testRoot)
 		if flag == flagMixedDataFiles {
 			require.ErrorIs(t, err, errs.ErrCorruption, "one-sided")
 			continue

@@ -71,7 +71,7 @@ func TestMergedGenerations(t *testing.T) {
 	first := d.state.indices[0].Uuid.Uuid
 	d = commit(t, d, merge(MergedGeneration{a, 2}))
 	require.NotEqual(t, first, d.state.indices[0].Uuid.Uuid, "a new identifier at every rewrite")
-	d = commit(t, d, merge(MergedGeneration{b, 1}, MergedGeneration{a, 5}))
+	commit(t, d, merge(MergedGeneration{b, 1}, MergedGeneration{a, 5}))
 	d = reopen(t, st)
 	require.Equal(t, []MergedGeneration{{a, 5}, {b, 1}}, d.MemWAL().Merged)
 	require.Equal(t, uint64(5), d.MemWAL().MergedUpTo(a))
