@@ -38,6 +38,8 @@ func layers() map[string]place {
 		"lance/file":     {layer: 2, siblings: []string{"lance/encoding", "lance/schema", "lance/rowaddr", "lance/pb"}},
 		"lance/table":    {layer: 2, siblings: []string{"lance/file", "lance/encoding", "lance/schema", "lance/rowaddr", "lance/pb"}},
 
+		"lance/inspect": {layer: 2, siblings: []string{"lance/table", "lance/file", "lance/encoding", "lance/schema", "lance/rowaddr", "lance/pb"}},
+
 		"wal":             {layer: 3},
 		"indexes/pkstore": {layer: 3},
 		"memtable":        {layer: 3, siblings: []string{"indexes/pkstore"}},
