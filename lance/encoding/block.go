@@ -275,8 +275,6 @@ type strings struct {
 	data []byte
 }
 
-func (s *strings) at(i int) []byte { return s.data[s.offs[i]:s.offs[i+1]] }
-
 // decodeStringBlock reads n byte strings in block form.
 //
 //	w=4: u32 32 | u32 bytes_start | u32 off[n+1] | bytes;  w=8: u64 64 | u64 bytes_start | u64 off[n+1] | bytes

@@ -73,6 +73,7 @@ func (m *MiniBlock) SetDictionary(buf []byte) (int, error) {
 			return 0, err
 		}
 		d.strings = s
+		s.data = append(s.data[:len(s.data):len(s.data)], make([]byte, shortString)...)
 		return len(s.data) + 8*len(s.offs), nil
 	}
 	block, err := compileFixedBlock(d.ce, d.typ.RowBits())
@@ -142,22 +143,34 @@ func (d *dictionaryPlan) appendStrings(dst *Vector, idx []uint32) error {
 		return err
 	}
 	at := dst.data.len()
-	data := dst.data.grow(dst.mem, int(total))
-	pos := 0
+	data := dst.data.grow(dst.mem, int(total)+shortString)
 	if dst.typ.Kind == KindVar32 {
-		offs := dst.growOffsets32(len(idx))
-		for i, x := range idx {
-			pos += copy(data[pos:], d.strings.at(int(x)))
-			offs[i] = uint32(at + pos)
-		}
-		return nil
+		gatherStrings(data, dst.growOffsets32(len(idx)), uint32(at), d.strings, idx)
+	} else {
+		gatherStrings(data, dst.growOffsets64(len(idx)), uint64(at), d.strings, idx)
 	}
-	offs := dst.growOffsets64(len(idx))
-	for i, x := range idx {
-		pos += copy(data[pos:], d.strings.at(int(x)))
-		offs[i] = uint64(at + pos)
-	}
+	dst.data.buf.ResizeNoShrink(at + int(total))
 	return nil
+}
+
+// shortString is the length up to which strings are copied in one piece of fixed size: source and destination have that
+// much room to spare.
+const shortString = 16
+
+// gatherStrings writes the items named by idx one after the other to data, whose start is position at of the column,
+// and their ends to offs.
+func gatherStrings[T uint32 | uint64](data []byte, offs []T, at T, items *strings, idx []uint32) {
+	pos := 0
+	for i, x := range idx {
+		lo, hi := items.offs[x], items.offs[x+1]
+		if n := hi - lo; n <= shortString {
+			*(*[shortString]byte)(data[pos:]) = *(*[shortString]byte)(items.data[lo:])
+			pos += int(n)
+		} else {
+			pos += copy(data[pos:], items.data[lo:hi])
+		}
+		offs[i] = at + T(pos)
+	}
 }
 
 // indices decodes the indices of the whole chunk, once.

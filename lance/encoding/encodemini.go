@@ -247,11 +247,15 @@ func (w *miniWriter) writeStrings() {
 		lo, _ := v.span(from)
 		_, hi := v.span(to - 1)
 		head := (to - from + 1) * wo
-		for i := from; i < to; i++ {
-			b, _ := v.span(i)
-			w.data = appendUintN(w.data, uint64(head+b-lo), wo)
+		if wo == 4 {
+			for _, o := range wordsOf[uint32](v.offs.bytes())[from : to+1] {
+				w.data = binary.LittleEndian.AppendUint32(w.data, o+uint32(head-lo))
+			}
+		} else {
+			for _, o := range wordsOf[uint64](v.offs.bytes())[from : to+1] {
+				w.data = binary.LittleEndian.AppendUint64(w.data, o+uint64(head-lo))
+			}
 		}
-		w.data = appendUintN(w.data, uint64(head+hi-lo), wo)
 		w.data = append(w.data, v.data.bytes()[lo:hi]...)
 		for (len(w.data)-start)%wo != 0 {
 			w.data = append(w.data, valuePad)
@@ -284,18 +288,26 @@ func (w *miniWriter) stringChunk(from, wo int) int {
 // packValidity appends the definition levels of rows [from, to) in OutOfLineBitpacking(16, Flat(1)): level 1 where the
 // validity bit is 0.
 func packValidity(dst, valid []byte, from, to int) []byte {
+	var bits [blockValues / 8]byte
 	for ; to-from > 0; from += blockValues {
 		n := min(blockValues, to-from)
-		var levels [blockValues]uint16
-		for i := range n {
-			if !getBit(valid, from+i) {
-				levels[i] = 1
+		fill(bits[:], 0xff)
+		copyBits(bits[:], 0, valid, from, n)
+		if n < blockValues && blockValues*levelsPacked >= 16*n {
+			for i := range n { // a short tail is smaller raw
+				dst = append(dst, ^bits[i>>3]>>(i&7)&1, 0)
+			}
+			return dst
+		}
+		dst = append(dst, make([]byte, blockValues/8)...)
+		out := dst[len(dst)-blockValues/8:]
+		for row := range 16 {
+			// The 64 lanes of a row are consecutive levels; lane i is bit row of the i-th 16-bit word.
+			lanes := ^u64(bits[rowBase(row)/8:])
+			for lane := range 64 {
+				out[2*lane+row>>3] |= byte(lanes>>lane&1) << (row & 7)
 			}
 		}
-		if n < blockValues && blockValues*levelsPacked >= 16*n {
-			return append(dst, bytesOf(levels[:n])...) // a short tail is smaller raw
-		}
-		dst = packBytes(dst, bytesOf(levels[:]), 16, levelsPacked)
 	}
 	return dst
 }

@@ -20,7 +20,7 @@ type symbolTable struct {
 	off     bool // values are stored uncompressed
 	n       int
 	symbols [256]uint64 // first byte of the symbol in the lowest bits
-	lengths [256]uint8  // 0 for codes that are not in the table
+	lengths [256]uint8  // 0 for codes that are not in the table, among them the escape: n <= 255
 }
 
 func parseSymbolTable(b []byte) (*symbolTable, error) {
@@ -53,7 +53,7 @@ func (t *symbolTable) expand(dst, src []byte) (int, error) {
 	at := 0
 	for i := 0; i < len(src); i++ {
 		code := src[i]
-		if n := t.lengths[code]; n > 0 && code != fsstEscape {
+		if n := t.lengths[code]; n > 0 {
 			binary.LittleEndian.PutUint64(dst[at:], t.symbols[code])
 			at += int(n)
 			continue

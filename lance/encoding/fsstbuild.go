@@ -203,7 +203,8 @@ func (e *fsstEncoder) table() []byte {
 const (
 	fsstMinBytes   = 32 << 10 // total bytes of a page worth a table
 	fsstMinLongest = 5        // bytes of the longest value
-	fsstKeep       = 75       // percent of the original size that compressed data may have at most
+	fsstKeep       = 80       // percent of the original size that compressed data may have at most
+	fsstKeepSample = 70       // the same for the sample, which the table fits better than the rest
 )
 
 // compressStrings returns a vector with the FSST-compressed values of v, sharing v's validity, and the table; nil if
@@ -219,7 +220,7 @@ func compressStrings(v *Vector) (*Vector, []byte) {
 		before += len(s)
 		after = e.compress(after, s)
 	}
-	if len(after)*100 > before*fsstKeep {
+	if len(after)*100 > before*fsstKeepSample {
 		return nil, nil
 	}
 	out := NewVector(v.typ, v.mem)

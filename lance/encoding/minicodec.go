@@ -326,6 +326,50 @@ func (m *miniCodec) appendStrings(dst *Vector, buf []byte, n, from, to int) erro
 // appendSymbols is appendStrings for FSST-compressed bytes.
 func (m *miniCodec) appendSymbols(dst *Vector, buf []byte, from, to int) error {
 	w := m.bits / 8
+	lo, end := uintN(buf[from*w:], w), uintN(buf[to*w:], w)
+	if lo > end || end > uint64(len(buf)) {
+		return corrupt("string offsets %d..%d in a chunk of %d bytes", lo, end, len(buf))
+	}
+	at := dst.data.len()
+	pos, wide := 0, fsstMaxSymbol*int(end-lo)+fsstMaxSymbol
+	if wide > 1<<20 {
+		return m.appendSymbolsSingly(dst, buf, from, to) // Why: the bound is far above what most values need
+	}
+	out := dst.data.grow(dst.mem, wide)
+	var offs32 []uint32
+	var offs64 []uint64
+	if w == 4 {
+		offs32 = dst.growOffsets32(to - from)
+	} else {
+		offs64 = dst.growOffsets64(to - from)
+	}
+	for i := range to - from {
+		hi := uintN(buf[(from+i+1)*w:], w)
+		if hi < lo || hi > end {
+			return corrupt("string offset %d after %d", hi, lo)
+		}
+		n, err := m.fsst.expand(out[pos:], buf[lo:hi])
+		if err != nil {
+			return err
+		}
+		pos, lo = pos+n, hi
+		if w == 4 {
+			offs32[i] = uint32(at + pos)
+		} else {
+			offs64[i] = uint64(at + pos)
+		}
+	}
+	dst.data.buf.ResizeNoShrink(at)
+	if err := dst.room(pos); err != nil {
+		return err
+	}
+	dst.data.buf.ResizeNoShrink(at + pos)
+	return nil
+}
+
+// appendSymbolsSingly reserves memory value by value.
+func (m *miniCodec) appendSymbolsSingly(dst *Vector, buf []byte, from, to int) error {
+	w := m.bits / 8
 	for i := from; i < to; i++ {
 		lo, hi := uintN(buf[i*w:], w), uintN(buf[(i+1)*w:], w)
 		if lo > hi || hi > uint64(len(buf)) {

@@ -162,6 +162,13 @@ func (v *Vector) Reserve(rows int) {
 	}
 }
 
+// ReserveData makes room for n more bytes of a variable-width column, within reason.
+func (v *Vector) ReserveData(n uint64) {
+	if v.typ.Variable() && n <= maxReserve {
+		v.data.reserve(v.mem, int(n))
+	}
+}
+
 // growFixed appends rows whole-byte rows of arbitrary content and returns their bytes. The caller fills them and
 // calls addValid (or another validity append) for the same rows.
 func (v *Vector) growFixed(rows int) []byte { return v.data.grow(v.mem, rows*v.typ.RowBits()/8) }

@@ -99,6 +99,9 @@ func (c *cursor) readPage(ctx context.Context, dst *encoding.Vector, from, to ui
 }
 
 func (c *cursor) readMini(ctx context.Context, dst *encoding.Vector, from, to uint64) error {
+	if size := c.p.buffers[1].size; c.p.rows < 1<<31 && size < 1<<31 {
+		dst.ReserveData((to - from) * size / c.p.rows * 9 / 8)
+	}
 	for from < to {
 		i := c.chunk
 		if i < 0 || !holds(c.pl.chunks[i], from) {
