@@ -11,9 +11,10 @@ import (
 
 const usage = `lancesql is a MySQL-protocol database whose tables are Lance datasets.
 
-  lancesql serve [flags]   run the server; lancesql serve --help lists the flags
-  lancesql --version       print the version
-  lancesql --help          print this text
+  lancesql serve [flags]          run the server; lancesql serve --help lists the flags
+  lancesql inspect PATH [--json]  show what is inside a table, a file of one, or a data directory
+  lancesql --version              print the version
+  lancesql --help                 print this text
 `
 
 func main() {
@@ -30,6 +31,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	switch command {
 	case "serve":
 		err = serve(args[1:], stdout, stderr)
+	case "inspect":
+		err = inspectPath(args[1:], stdout)
 	case "--version", "-version", "version":
 		fmt.Fprintf(stdout, "lancesql %s (speaks MySQL %s)\n", sqlbackend.Version, sqlbackend.ServerVersion)
 	case "--help", "-help", "-h", "help":

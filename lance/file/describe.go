@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -39,6 +41,8 @@ type ColumnDescription struct {
 	Encoding string // of the whole column: "values", "blob", "" if not readable
 	Buffers  []Region
 	Pages    []PageDescription
+
+	perRow uint64 // what the pages count for one row; 0 = unknown
 }
 
 // Rows is the sum over the pages: rows of the file, or items for the inner columns of a 2.0 file.
@@ -207,7 +211,7 @@ func (d *describer) columns(f footer) {
 		}
 		c := ColumnDescription{Metadata: Region{"metadata", e.pos, e.size}, FieldID: -1}
 		if n, ok := names[int32(i)]; ok {
-			c.FieldID, c.Field = n.id, n.path
+			c.FieldID, c.Field, c.perRow = n.id, n.path, n.perRow
 		}
 		if !within(e.pos, e.size, d.size) {
 			d.corrupt(int64(f.cmo)+int64(i)*entryBytes, "metadata of column %d: %d bytes at %d in a file of %d", i, e.size, e.pos, d.size)
@@ -244,8 +248,8 @@ func (d *describer) column(index int, c *ColumnDescription, raw []byte) {
 		rows += pg.Rows
 		c.Pages = append(c.Pages, pg)
 	}
-	if rows != d.out.Rows && d.out.Version != V20() && d.out.Schema != nil {
-		d.corrupt(at, "the pages of column %d hold %d rows, the file %d", index, rows, d.out.Rows)
+	if want := d.out.Rows * c.perRow; c.perRow > 0 && rows != want && d.out.Version != V20() {
+		d.corrupt(at, "the pages of column %d hold %d rows, the file %d", index, rows, want)
 	}
 }
 
@@ -268,10 +272,12 @@ func (d *describer) buffers(at int64, what string, positions, sizes []uint64) []
 	return out
 }
 
-// namedField is a field of the schema and its dotted path.
+// namedField is a field of the schema, its dotted path, and how many of its values a row has: more than one below
+// fixed-size lists of structs, which have no level of their own.
 type namedField struct {
-	id   int32
-	path string
+	id     int32
+	path   string
+	perRow uint64
 }
 
 // fieldsByColumn numbers the physical columns by the file's own schema.
@@ -285,15 +291,25 @@ func (d *describer) fieldsByColumn() map[int32]namedField {
 	}
 	out := make(map[int32]namedField)
 	columns := columnsByID(d.out.Schema, v)
-	var walk func(prefix string, fields []*schema.Field)
-	walk = func(prefix string, fields []*schema.Field) {
+	var walk func(prefix string, perRow uint64, fields []*schema.Field)
+	walk = func(prefix string, perRow uint64, fields []*schema.Field) {
 		for _, f := range fields {
 			if column, ok := columns[f.ID]; ok {
-				out[column] = namedField{f.ID, prefix + f.Name}
+				out[column] = namedField{f.ID, prefix + f.Name, perRow}
 			}
-			walk(prefix+f.Name+".", f.Children)
+			walk(prefix+f.Name+".", perRow*structListLength(f), f.Children)
 		}
 	}
-	walk("", d.out.Schema.Fields)
+	walk("", 1, d.out.Schema.Fields)
 	return out
+}
+
+// structListLength is the length of a fixed-size list of structs, 1 for every other field.
+func structListLength(f *schema.Field) uint64 {
+	digits, ok := strings.CutPrefix(f.LogicalType, "fixed_size_list:struct:")
+	n, err := strconv.ParseUint(digits, 10, 31)
+	if !ok || err != nil {
+		return 1
+	}
+	return n
 }
