@@ -290,3 +290,5 @@ func cell(a arrow.Array, i int) string {
 	at := (a.Data().Offset() + i) * w
 	return string(a.Data().Buffers()[1].Bytes()[at : at+w])
 }
+
+func newRand(seed int64) *rand.Rand { return rand.New(rand.NewSource(seed)) }

@@ -193,7 +193,7 @@ func parseType(s string, depth int) (arrow.DataType, error) {
 			zone = ""
 		}
 		for u, name := range units {
-			if ok && name == unit {
+			if ok && name == unit && !strings.Contains(zone, ":") {
 				return &arrow.TimestampType{Unit: arrow.TimeUnit(u), TimeZone: zone}, nil
 			}
 		}
