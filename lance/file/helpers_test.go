@@ -57,6 +57,9 @@ func generate(c column, rows int, rng *rand.Rand) arrow.Array {
 	if err != nil {
 		panic(err)
 	}
+	if t.Kind == encoding.KindNull {
+		return array.NewNull(rows)
+	}
 	var valid *memory.Buffer
 	nulls := 0
 	if c.nulls != "none" {
@@ -204,7 +207,8 @@ var flatTypes = []arrow.DataType{
 	&arrow.FixedSizeBinaryType{ByteWidth: 300}, &arrow.FixedSizeBinaryType{ByteWidth: 5},
 	arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Float32), arrow.FixedSizeListOf(128, arrow.PrimitiveTypes.Float32),
 	arrow.FixedSizeListOf(3, arrow.FixedWidthTypes.Boolean), arrow.FixedSizeListOf(2100, arrow.FixedWidthTypes.Boolean),
-	arrow.FixedSizeListOf(2, arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Int16)),
+	arrow.FixedSizeListOf(2, arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Int16)), arrow.Null,
+	arrow.FixedWidthTypes.Date64, arrow.FixedWidthTypes.Time32ms,
 }
 
 func patternsOf(t arrow.DataType) []string {

@@ -73,7 +73,7 @@ func makeBatch(typ arrow.DataType, rows int, rng *rand.Rand) (*arrow.Schema, []a
 		}
 		for _, nulls := range []string{"none", "some", "half", "all"} {
 			c := column{typ: typ, nulls: nulls, pattern: p}
-			fields = append(fields, arrow.Field{Name: c.name(), Type: typ, Nullable: nulls != "none"})
+			fields = append(fields, arrow.Field{Name: c.name(), Type: typ, Nullable: nulls != "none" || typ.ID() == arrow.NULL})
 			cols = append(cols, generate(c, rows, rng))
 		}
 	}

@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -112,7 +113,8 @@ type scanner struct {
 	err   error
 }
 
-// Scan reads rows [from, to) in batches of batchRows (the last one may be shorter). fields are the wanted top-level
+// Scan reads rows [from, to) in batches of batchRows; the last one may be shorter, and so may a batch with more than
+// 1 GiB in one column. fields are the wanted top-level
 // fields in output order, possibly none (batches then carry only a row count); cols maps the id of each field that owns
 // a column to its physical column, nil = as the file's own schema says. The schema of the batches has the field
 // metadata but no schema metadata. errs.ErrInvalid for rows outside the file or fields without a column.
@@ -146,15 +148,24 @@ func (s *scanner) Next() (arrow.RecordBatch, error) {
 		return nil, err
 	}
 	from, upTo := s.at, min(s.to, s.at+uint64(s.batch))
-	rec, err := s.proj.batch(int(upTo-from), func(f *fieldReader, dst *encoding.Vector) error {
-		return f.cur.read(s.ctx, dst, from, upTo)
-	})
+	rec, err := s.read(from, upTo)
+	for errors.Is(err, errs.ErrLimit) && upTo-from > 1 {
+		// Why: few stored bytes can stand for very wide rows; cursors can start again at an earlier row.
+		upTo = from + (upTo-from)/2
+		rec, err = s.read(from, upTo)
+	}
 	if err != nil {
 		s.err = err // cursors are in an undefined state now
 		return nil, err
 	}
 	s.at = upTo
 	return rec, nil
+}
+
+func (s *scanner) read(from, upTo uint64) (arrow.RecordBatch, error) {
+	return s.proj.batch(int(upTo-from), func(f *fieldReader, dst *encoding.Vector) error {
+		return f.cur.read(s.ctx, dst, from, upTo)
+	})
 }
 
 // Close implements arrowx.BatchReader.
