@@ -1,6 +1,7 @@
 package table
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +14,7 @@ import (
 	"lancesql/lance/schema"
 )
 
-func (o Append) apply(b *builder) error {
+func (o Append) apply(_ context.Context, b *builder) error {
 	if len(o.Fragments) == 0 {
 		return fmt.Errorf("append of nothing: %w", errs.ErrInvalid)
 	}
@@ -21,7 +22,7 @@ func (o Append) apply(b *builder) error {
 	return b.add(o.Fragments)
 }
 
-func (o Delete) apply(b *builder) error {
+func (o Delete) apply(_ context.Context, b *builder) error {
 	updated, gone, err := b.replaceAndRemove(o.Updated, o.DeletedIDs)
 	if err != nil {
 		return err
@@ -32,7 +33,7 @@ func (o Delete) apply(b *builder) error {
 	return nil
 }
 
-func (o Overwrite) apply(b *builder) error {
+func (o Overwrite) apply(_ context.Context, b *builder) error {
 	if o.Schema == nil {
 		return fmt.Errorf("overwrite without a schema: %w", errs.ErrInvalid)
 	}
@@ -56,7 +57,7 @@ func (o Overwrite) apply(b *builder) error {
 	return b.add(o.Fragments)
 }
 
-func (o Update) apply(b *builder) error {
+func (o Update) apply(_ context.Context, b *builder) error {
 	if b.m.ReaderFeatureFlags&flagStableRowIDs != 0 && len(o.NewFragments) > 0 {
 		// The moved rows would have to keep their ids, which this package does not track.
 		return fmt.Errorf("update of a table with stable row ids: %w", errs.ErrUnsupported)
@@ -76,7 +77,7 @@ func (o Update) apply(b *builder) error {
 	return b.add(o.NewFragments)
 }
 
-func (o CreateIndex) apply(b *builder) error {
+func (o CreateIndex) apply(_ context.Context, b *builder) error {
 	op := &pb.CreateIndexOperation{}
 	changed := make(map[string]bool) // names whose catch-up is no longer known
 	drop := func(id uuid.UUID) bool {
@@ -143,7 +144,7 @@ func (b *builder) forgetCatchup(names map[string]bool) error {
 	return b.setMemWAL(next)
 }
 
-func (o UpdateConfig) apply(b *builder) error {
+func (o UpdateConfig) apply(_ context.Context, b *builder) error {
 	op := &pb.UpdateConfigOperation{
 		ConfigUpdates: o.Config.proto(), TableMetadataUpdates: o.TableMetadata.proto(), SchemaMetadataUpdates: o.SchemaMetadata.proto(),
 	}

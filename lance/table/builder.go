@@ -18,7 +18,8 @@ import (
 // builder derives the next version from a parent and an operation. Messages of the parent are shared, so its members
 // are replaced as wholes and never written through.
 type builder struct {
-	parent    *state // nil for the first version
+	from      *Dataset // the parent's handle, nil for the first version
+	parent    *state   // its content
 	env       *env
 	now       time.Time
 	dataFiles file.Version // what new data files must be
@@ -32,11 +33,14 @@ type builder struct {
 	added     []*Fragment // new fragments with their ids, in the operation's order
 }
 
-// newBuilder starts from a copy of parent. first is the manifest to start from when there is no parent.
-func newBuilder(e *env, parent *state, first *pb.Manifest) (*builder, error) {
-	b := &builder{parent: parent, env: e, now: e.clock.Now()}
+// newBuilder starts from a copy of the version of from. first is the manifest to start from when there is no parent.
+func newBuilder(e *env, from *Dataset, first *pb.Manifest) (*builder, error) {
+	b := &builder{from: from, env: e, now: e.clock.Now()}
 	var readVersion uint64
-	if parent != nil {
+	var parent *state
+	if from != nil {
+		parent = from.state
+		b.parent = parent
 		b.m = shallowCopy(parent.m)
 		b.schema, b.memwal = parent.schema, parent.memwal
 		b.fragments, b.indices = slices.Clone(parent.fragments), slices.Clone(parent.indices)
@@ -65,11 +69,16 @@ func newBuilder(e *env, parent *state, first *pb.Manifest) (*builder, error) {
 		return nil, err
 	}
 	b.txn = &pb.Transaction{ReadVersion: readVersion, Uuid: e.newUUID().String()}
-	b.m.Version = readVersion + 1
+	b.stamp(readVersion + 1)
+	return b, nil
+}
+
+// stamp marks the manifest as ours.
+func (b *builder) stamp(version uint64) {
+	b.m.Version = version
 	b.m.Timestamp = timestamppb.New(b.now)
 	b.m.WriterVersion = &pb.WriterVersion{Library: writerLibrary, Version: writerVersion}
 	b.m.Tag = ""
-	return b, nil
 }
 
 // finish completes the manifest and returns the file's bytes and the transaction's bytes. transactionFile is the
@@ -99,13 +108,7 @@ func (b *builder) finish(transactionFile string) (manifest, txn []byte, err erro
 
 // add gives new fragments their ids and appends them. Invariant: I3.
 func (b *builder) add(list []*Fragment) error {
-	next := uint64(0)
-	if b.m.MaxFragmentId != nil {
-		next = uint64(*b.m.MaxFragmentId) + 1
-	}
-	for _, f := range b.fragments {
-		next = max(next, f.ID+1)
-	}
+	next := b.nextFragmentID()
 	for _, f := range list {
 		if err := b.checkNew(f); err != nil {
 			return fmt.Errorf("new fragment: %w", err)
@@ -129,6 +132,17 @@ func (b *builder) add(list []*Fragment) error {
 	return nil
 }
 
+func (b *builder) nextFragmentID() uint64 {
+	next := uint64(0)
+	if b.m.MaxFragmentId != nil {
+		next = uint64(*b.m.MaxFragmentId) + 1
+	}
+	for _, f := range b.fragments {
+		next = max(next, f.ID+1)
+	}
+	return next
+}
+
 // checkNew establishes what a fragment must satisfy before a version may name it.
 func (b *builder) checkNew(f *Fragment) error {
 	bad := func(format string, args ...any) error {
@@ -144,25 +158,12 @@ func (b *builder) checkNew(f *Fragment) error {
 	case f.PhysicalRows > fragmentRowsMax:
 		return fmt.Errorf("%d rows: %w", f.PhysicalRows, errs.ErrLimit)
 	}
-	for _, df := range f.Files {
-		if !plainSegment(df.Path) || len(df.Fields) == 0 || len(df.Fields) != len(df.Columns) {
-			return bad("data file %q with %d fields and %d columns", df.Path, len(df.Fields), len(df.Columns))
-		}
-		if v := (file.Version{Major: df.Major, Minor: df.Minor}); v != b.dataFiles {
-			return bad("data file %q has version %s, the table %s", df.Path, v, b.dataFiles)
+	for i := range f.Files {
+		if err := b.checkFile(&f.Files[i]); err != nil {
+			return err
 		}
 	}
-	for _, top := range b.schema.Fields {
-		if top.Nullable {
-			continue
-		}
-		for _, leaf := range b.schema.Leaves(top) {
-			if _, _, ok := f.column(leaf.ID); !ok && !leaf.Nullable {
-				return bad("field %q (%d) is not nullable and has no data", leaf.Name, leaf.ID)
-			}
-		}
-	}
-	return nil
+	return b.hasRequired(f)
 }
 
 // replaceAndRemove puts new states of fragments in place and takes others out. An updated fragment without live rows

@@ -39,11 +39,11 @@ func (d *Dataset) Commit(ctx context.Context, op Operation) (*Dataset, error) {
 	if n := len(list.versions); n == 0 || list.versions[n-1] != d.Version() {
 		return nil, fmt.Errorf("commit on version %d: %w", d.Version(), errTaken)
 	}
-	b, err := newBuilder(d.env, d.state, nil)
+	b, err := newBuilder(d.env, d, nil)
 	if err != nil {
 		return nil, fmt.Errorf("commit on version %d: %w", d.Version(), err)
 	}
-	if err := op.apply(b); err != nil {
+	if err := op.apply(ctx, b); err != nil {
 		return nil, fmt.Errorf("commit on version %d: %w", d.Version(), err)
 	}
 	next, err := b.commit(ctx, d.root, d.state.naming)
@@ -51,57 +51,6 @@ func (d *Dataset) Commit(ctx context.Context, op Operation) (*Dataset, error) {
 		return nil, fmt.Errorf("commit on version %d: %w", d.Version(), err)
 	}
 	return next, nil
-}
-
-// CommitRebasing is Commit that, when others committed since d was read, applies op on top of them as long as that
-// gives what the caller meant; otherwise errs.ErrConflict and the caller recomputes from Latest.
-func (d *Dataset) CommitRebasing(ctx context.Context, op Operation) (*Dataset, error) {
-	parent := d
-	for range commitAttemptsMax {
-		next, err := parent.Commit(ctx, op)
-		if parent != d && errors.Is(err, errs.ErrInvalid) {
-			// It fitted d when the caller made it; what changed since is the table.
-			return nil, fmt.Errorf("%w: %w", errs.ErrConflict, err)
-		}
-		if !errors.Is(err, errTaken) {
-			return next, err
-		}
-		latest, err := parent.Latest(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for v := parent.Version() + 1; v <= latest.Version(); v++ {
-			if err := parent.checkOver(ctx, op, v, latest); err != nil {
-				return nil, fmt.Errorf("rebase over version %d: %w", v, err)
-			}
-		}
-		parent = latest
-	}
-	return nil, fmt.Errorf("commit on version %d: %d attempts: %w", d.Version(), commitAttemptsMax, errs.ErrConflict)
-}
-
-// checkOver asks whether op may pass over version v.
-func (d *Dataset) checkOver(ctx context.Context, op Operation, v uint64, latest *Dataset) error {
-	made := latest
-	if v != latest.Version() {
-		var err error
-		if made, err = latest.At(ctx, v); err != nil {
-			return notFoundIsConflict(err)
-		}
-	}
-	t, err := made.Transaction(ctx)
-	if err != nil {
-		return notFoundIsConflict(err)
-	}
-	return mayRebase(op, t)
-}
-
-// notFoundIsConflict: a version without a trace of what it did cannot be passed over.
-func notFoundIsConflict(err error) error {
-	if errors.Is(err, errs.ErrNotFound) {
-		return fmt.Errorf("%w: %w", err, errs.ErrConflict)
-	}
-	return err
 }
 
 // commit writes the transaction file and puts the manifest.
@@ -174,7 +123,7 @@ func Create(ctx context.Context, st objstore.Store, root string, s *schema.Schem
 	if err != nil {
 		return nil, fmt.Errorf("create table %s: %w", root, err)
 	}
-	if err := (Overwrite{Schema: s, ConfigUpsert: o.Config}).apply(b); err != nil {
+	if err := (Overwrite{Schema: s, ConfigUpsert: o.Config}).apply(ctx, b); err != nil {
 		return nil, fmt.Errorf("create table %s: %w", root, err)
 	}
 	if o.MemWAL != nil {

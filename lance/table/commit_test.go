@@ -105,7 +105,7 @@ func TestInvalidOperations(t *testing.T) {
 		_, err := d.Commit(ctx, op)
 		require.ErrorIs(t, err, errs.ErrInvalid, name)
 	}
-	_, err := d.Commit(ctx, Rewrite{})
+	_, err := d.Commit(ctx, UpdateMemWALState{})
 	require.ErrorIs(t, err, errs.ErrUnsupported)
 	latest, err := d.Latest(ctx)
 	require.NoError(t, err)
@@ -175,68 +175,6 @@ func TestCommitConflict(t *testing.T) {
 	_, err = base.Commit(ctx, Append{Fragments: []*Fragment{fakeFragment(1)}})
 	require.ErrorIs(t, err, errs.ErrConflict)
 	require.Equal(t, d.Version(), reopen(t, st).Version())
-}
-
-func TestRebasing(t *testing.T) {
-	ctx := context.Background()
-	mem := func(d *Dataset) Operation { return InstallMemWAL(testMemWAL()) }
-	appendOne := func(d *Dataset) Operation { return Append{Fragments: []*Fragment{fakeFragment(1)}} }
-	deleteFrom := func(id uint64) func(*Dataset) Operation {
-		return func(d *Dataset) Operation { return Delete{Updated: []*Fragment{deleteRows(t, d, id, 1)}} }
-	}
-	update := func(id uint64) func(*Dataset) Operation {
-		return func(d *Dataset) Operation {
-			return Update{UpdatedFragments: []*Fragment{deleteRows(t, d, id, 2)}, NewFragments: []*Fragment{fakeFragment(1)}}
-		}
-	}
-	config := func(key string) func(*Dataset) Operation {
-		return func(*Dataset) Operation {
-			return UpdateConfig{Config: &MapUpdate{Set: map[string]string{key: "x"}}}
-		}
-	}
-	overwrite := func(*Dataset) Operation { return Overwrite{Schema: testSchema(t)} }
-	for _, c := range []struct {
-		name        string
-		mine, other func(*Dataset) Operation
-		ok          bool
-	}{
-		{"append over append", appendOne, appendOne, true},
-		{"append over delete", appendOne, deleteFrom(0), true},
-		{"append over update", appendOne, update(0), true},
-		{"append over index", appendOne, mem, true},
-		{"append over config", appendOne, config("a"), true},
-		{"append over overwrite", appendOne, overwrite, false},
-		{"delete over append", deleteFrom(0), appendOne, true},
-		{"delete over delete elsewhere", deleteFrom(0), deleteFrom(1), true},
-		{"delete over delete", deleteFrom(0), deleteFrom(0), false},
-		{"delete over update", deleteFrom(0), update(0), false},
-		{"update over delete elsewhere", update(0), deleteFrom(1), true},
-		{"update over overwrite", update(0), overwrite, false},
-		{"index over append", mem, appendOne, true},
-		{"index over same index", mem, mem, false},
-		{"config over append", config("a"), appendOne, true},
-		{"config over config", config("a"), config("b"), true},
-		{"config over same config", config("a"), config("a"), false},
-		{"overwrite over append", overwrite, appendOne, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			st := objstore.NewMem()
-			d := commit(t, create(t, st, CreateOptions{}), Append{Fragments: []*Fragment{fakeFragment(10), fakeFragment(10)}})
-			mine := c.mine(d)
-			commit(t, d, c.other(d))
-			got, err := d.CommitRebasing(ctx, mine)
-			if !c.ok {
-				require.ErrorIs(t, err, errs.ErrConflict)
-				require.Equal(t, uint64(3), reopen(t, st).Version())
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, uint64(4), got.Version())
-			tx, err := got.Transaction(ctx)
-			require.NoError(t, err)
-			require.Equal(t, uint64(3), tx.ReadVersion)
-		})
-	}
 }
 
 // An attempt whose outcome is unclear is decided by what is there.

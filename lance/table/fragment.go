@@ -94,20 +94,11 @@ func fragmentFrom(object string, p *pb.DataFragment) (*Fragment, error) {
 	}
 	f := &Fragment{ID: p.Id, PhysicalRows: p.PhysicalRows, raw: p}
 	for _, file := range p.Files {
-		if !plainSegment(file.GetPath()) {
-			return nil, bad("data file path %q is not one segment", file.GetPath())
+		df, err := dataFileFrom(file)
+		if err != nil {
+			return nil, bad("%v", err)
 		}
-		if len(file.ColumnIndices) != len(file.Fields) {
-			return nil, bad("%d fields but %d columns in %s", len(file.Fields), len(file.ColumnIndices), file.Path)
-		}
-		if file.FileMajorVersion > 1<<16-1 || file.FileMinorVersion > 1<<16-1 {
-			return nil, bad("file version %d.%d", file.FileMajorVersion, file.FileMinorVersion)
-		}
-		f.Files = append(f.Files, DataFile{
-			Path: file.Path, Fields: file.Fields, Columns: file.ColumnIndices,
-			Major: uint16(file.FileMajorVersion), Minor: uint16(file.FileMinorVersion),
-			Size: file.FileSizeBytes, BaseID: file.BaseId, raw: file,
-		})
+		f.Files = append(f.Files, df)
 	}
 	if d := p.DeletionFile; d != nil {
 		df, err := deletionFrom(d)
@@ -120,6 +111,22 @@ func fragmentFrom(object string, p *pb.DataFragment) (*Fragment, error) {
 		f.Deletion, f.DeletedRows = df, df.Rows
 	}
 	return f, nil
+}
+
+func dataFileFrom(p *pb.DataFile) (DataFile, error) {
+	switch {
+	case !plainSegment(p.GetPath()):
+		return DataFile{}, fmt.Errorf("data file path %q is not one segment", p.GetPath())
+	case len(p.ColumnIndices) != len(p.Fields):
+		return DataFile{}, fmt.Errorf("%d fields but %d columns in %s", len(p.Fields), len(p.ColumnIndices), p.Path)
+	case p.FileMajorVersion > 1<<16-1 || p.FileMinorVersion > 1<<16-1:
+		return DataFile{}, fmt.Errorf("file version %d.%d", p.FileMajorVersion, p.FileMinorVersion)
+	}
+	return DataFile{
+		Path: p.Path, Fields: p.Fields, Columns: p.ColumnIndices,
+		Major: uint16(p.FileMajorVersion), Minor: uint16(p.FileMinorVersion),
+		Size: p.FileSizeBytes, BaseID: p.BaseId, raw: p,
+	}, nil
 }
 
 func deletionFrom(d *pb.DeletionFile) (*DeletionFile, error) {
@@ -182,9 +189,11 @@ func (d *DeletionFile) proto() *pb.DeletionFile {
 
 // sameFiles says whether two states of a fragment hold the same physical rows in the same files.
 func sameFiles(a, b *Fragment) bool {
-	return a.PhysicalRows == b.PhysicalRows && slices.EqualFunc(a.Files, b.Files, func(x, y DataFile) bool {
-		return x.Path == y.Path && slices.Equal(x.Fields, y.Fields) && slices.Equal(x.Columns, y.Columns)
-	})
+	return a.PhysicalRows == b.PhysicalRows && slices.EqualFunc(a.Files, b.Files, func(x, y DataFile) bool { return sameFile(&x, &y) })
+}
+
+func sameFile(x, y *DataFile) bool {
+	return x.Path == y.Path && slices.Equal(x.Fields, y.Fields) && slices.Equal(x.Columns, y.Columns)
 }
 
 func fragmentsFrom(object string, list []*pb.DataFragment) ([]*Fragment, error) {

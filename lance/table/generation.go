@@ -44,7 +44,7 @@ func createGeneration(ctx context.Context, e *env, root string, s *schema.Schema
 		return nil, err
 	}
 	// The operation must not carry a deletion file, so the version's fragment gets it after the operation.
-	if err := (Overwrite{Schema: s, Fragments: []*Fragment{f}, ConfigUpsert: o.Config}).apply(b); err != nil {
+	if err := (Overwrite{Schema: s, Fragments: []*Fragment{f}, ConfigUpsert: o.Config}).apply(ctx, b); err != nil {
 		return nil, err
 	}
 	if deleted != nil && !deleted.IsEmpty() {

@@ -149,14 +149,18 @@ func FuzzTransaction(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		tx, err := decodeTransaction("fuzz", data)
 		if err != nil {
-			require.ErrorIs(t, err, errs.ErrCorruption)
+			require.True(t, errors.Is(err, errs.ErrCorruption) || errors.Is(err, errs.ErrLimit), "%v", err)
 			return
 		}
-		_ = mayRebase(Append{}, tx)
-		_ = mayRebase(&Update{}, tx)
-		_ = mayRebase(Delete{}, tx)
-		_ = mayRebase(CreateIndex{}, tx)
-		_ = mayRebase(UpdateConfig{}, tx)
+		_ = judge(Append{}, d.state, tx)
+		_ = judge(&Update{}, d.state, tx)
+		_ = judge(Delete{}, d.state, tx)
+		_ = judge(CreateIndex{}, d.state, tx)
+		_ = judge(UpdateConfig{}, d.state, tx)
+		_ = judge(Project{}, d.state, tx)
+		_ = judge(Merge{}, d.state, tx)
+		_ = judge(Rewrite{}, d.state, tx)
+		_ = judge(DataReplacement{}, d.state, tx)
 	})
 }
 

@@ -1,6 +1,8 @@
 package table
 
 import (
+	"context"
+
 	"github.com/google/uuid"
 
 	"lancesql/lance/schema"
@@ -14,7 +16,9 @@ type Operation interface {
 	Kind() Kind
 	// apply makes the next version's content and the transaction's operation in b, or returns errs.ErrInvalid,
 	// errs.ErrConflict, errs.ErrUnsupported.
-	apply(b *builder) error
+	apply(ctx context.Context, b *builder) error
+	// against says whether the operation, prepared on base, may be applied on top of a version that other made.
+	against(base *state, other *Transaction) verdict
 }
 
 // Kind names an operation; the values are the numbers of the transaction message.
@@ -39,6 +43,16 @@ const (
 	KindUpdateBases       Kind = 114
 	KindUnknown           Kind = 0 // an operation of a newer writer
 )
+
+// String is the operation's name in the reference.
+func (k Kind) String() string {
+	names := [...]string{"Append", "Delete", "Overwrite", "CreateIndex", "Rewrite", "Merge", "Restore", "ReserveFragments", "Update",
+		"Project", "UpdateConfig", "DataReplacement", "UpdateMemWalState", "Clone", "UpdateBases"}
+	if i := int(k - KindAppend); i >= 0 && i < len(names) {
+		return names[i]
+	}
+	return "an unknown operation"
+}
 
 // Append adds fragments; their ids are assigned by the commit.
 type Append struct {
@@ -71,6 +85,9 @@ type Update struct {
 	// Merged advances the MemWAL entry: at most one per shard, each strictly after the recorded generation
 	// (else errs.ErrConflict). The version must have the entry (else errs.ErrInvalid).
 	Merged []MergedGeneration
+	// InsertsByKey says that NewFragments hold rows which were inserted because no row had their key. Such a commit
+	// does not pass over one that added rows: they may have the key. It is not recorded.
+	InsertsByKey bool
 }
 
 // MapUpdate changes a string map. Replace: the map becomes exactly Set. Otherwise Set is merged in and Delete removed.
@@ -92,6 +109,60 @@ type UpdateConfig struct {
 type CreateIndex struct {
 	New     []IndexEntry
 	Removed []uuid.UUID
+
+	removedNames []string // of a transaction that was read
+}
+
+// Rewrite replaces groups of fragments by others with the same live rows in the same order. Indexes that cover an old
+// fragment lose it: the moved rows are scanned from then on. It is refused in tables with stable row ids or a
+// fragment reuse index (errs.ErrUnsupported).
+type Rewrite struct {
+	Groups []RewriteGroup
+}
+
+// RewriteGroup is one group of a Rewrite: New holds the live rows of Old, in order. Old are fragments of the read
+// version. The ids of New are reserved ones (ReserveFragments), or 0: assigned by the commit.
+type RewriteGroup struct {
+	Old, New []*Fragment
+}
+
+// Merge replaces the fragment list and the schema, usually to add a column. Fragments holds every fragment of the read
+// version in its new state (same rows, same deletions), then possibly new ones with id 0. A field that is not in the
+// read version must have an id that was never used (Dataset.NextFieldID). Index entries on fields that are gone go.
+type Merge struct {
+	Schema    *schema.Schema
+	Fragments []*Fragment
+	// PreservesNullability is computed by the commit: no field became or came as not nullable.
+	PreservesNullability bool
+}
+
+// Project changes the schema without touching data: it drops, renames and reorders fields and changes nullability.
+// That no value of a field that becomes not nullable is null is the caller's to know.
+type Project struct {
+	Schema *schema.Schema
+	// PreservesNullability is computed by the commit, as in Merge.
+	PreservesNullability bool
+}
+
+// Restore makes an old version the newest: schema, rows, indexes, configuration and metadata.
+type Restore struct {
+	Version uint64
+}
+
+// ReserveFragments raises the highest used fragment id by Count; the ids are free to use by a Rewrite.
+type ReserveFragments struct {
+	Count uint32
+}
+
+// DataReplacement swaps the data of some fields inside fragments.
+type DataReplacement struct {
+	Replacements []Replacement
+}
+
+// Replacement gives fragment FragmentID the file File, which holds the fragment's physical rows of the fields it lists.
+type Replacement struct {
+	FragmentID uint64
+	File       DataFile
 }
 
 // InstallMemWAL is the operation that adds the MemWAL entry. Committing it fails with errs.ErrExists if there is one.
@@ -116,3 +187,21 @@ func (UpdateConfig) Kind() Kind { return KindUpdateConfig }
 
 // Kind implements Operation.
 func (CreateIndex) Kind() Kind { return KindCreateIndex }
+
+// Kind implements Operation.
+func (Rewrite) Kind() Kind { return KindRewrite }
+
+// Kind implements Operation.
+func (Merge) Kind() Kind { return KindMerge }
+
+// Kind implements Operation.
+func (Project) Kind() Kind { return KindProject }
+
+// Kind implements Operation.
+func (Restore) Kind() Kind { return KindRestore }
+
+// Kind implements Operation.
+func (ReserveFragments) Kind() Kind { return KindReserveFragments }
+
+// Kind implements Operation.
+func (DataReplacement) Kind() Kind { return KindDataReplacement }

@@ -18,11 +18,9 @@ func (b *builder) assignRowIDs(f *Fragment) error {
 	if err != nil {
 		return fmt.Errorf("encode row ids: %w", err)
 	}
-	versions, err := marshal(&pb.RowDatasetVersionSequence{Runs: []*pb.RowDatasetVersionRun{
-		{Span: rangeSegment(0, f.PhysicalRows), Version: b.m.Version},
-	}})
+	versions, err := versionRuns(f.PhysicalRows, b.m.Version)
 	if err != nil {
-		return fmt.Errorf("encode row versions: %w", err)
+		return err
 	}
 	f.raw = &pb.DataFragment{
 		RowIdSequence:                &pb.DataFragment_InlineRowIds{InlineRowIds: ids},
@@ -35,4 +33,13 @@ func (b *builder) assignRowIDs(f *Fragment) error {
 
 func rangeSegment(from, to uint64) *pb.U64Segment {
 	return &pb.U64Segment{Segment: &pb.U64Segment_Range_{Range: &pb.U64Segment_Range{Start: from, End: to}}}
+}
+
+// versionRuns says version of each of rows rows.
+func versionRuns(rows, version uint64) ([]byte, error) {
+	runs, err := marshal(&pb.RowDatasetVersionSequence{Runs: []*pb.RowDatasetVersionRun{{Span: rangeSegment(0, rows), Version: version}}})
+	if err != nil {
+		return nil, fmt.Errorf("encode row versions: %w", err)
+	}
+	return runs, nil
 }

@@ -2,12 +2,14 @@ package table
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
 	"lancesql/internal/errs"
 	"lancesql/lance/pb"
+	"lancesql/lance/schema"
 )
 
 // Transaction is what a version records about the commit that made it.
@@ -16,9 +18,9 @@ type Transaction struct {
 	UUID        string
 	Op          Operation
 
-	movesColumns    bool // the operation rewrites values in place
-	touchesSchema   bool // schema or field metadata change
-	checksInsertion bool // carries a filter of inserted keys
+	movesColumns  bool     // the operation rewrites values in place
+	movedFields   []uint32 // the fields it rewrites, if it says so
+	touchesSchema bool     // schema or field metadata change
 }
 
 // Transaction returns the transaction of this version: from its file, else the inline copy.
@@ -74,25 +76,26 @@ func (t *Transaction) operation(object string, p *pb.Transaction) (Operation, er
 		return rewriteFrom(object, o.Rewrite)
 	case *pb.Transaction_Merge:
 		list, err := fragmentsFrom(object, o.Merge.GetFragments())
-		return Merge{Fragments: list, PreservesNullability: o.Merge.GetPreservesNullability()}, err
+		if err != nil {
+			return nil, err
+		}
+		s, err := schemaFrom(object, o.Merge.GetSchema(), o.Merge.GetSchemaMetadata())
+		return Merge{Schema: s, Fragments: list, PreservesNullability: o.Merge.GetPreservesNullability()}, err
 	case *pb.Transaction_Restore:
 		return Restore{Version: o.Restore.GetVersion()}, nil
 	case *pb.Transaction_ReserveFragments:
 		return ReserveFragments{Count: o.ReserveFragments.GetNumFragments()}, nil
 	case *pb.Transaction_Update:
 		t.movesColumns = len(o.Update.GetFieldsModified()) > 0 || o.Update.GetUpdateMode() != pb.UpdateMode_REWRITE_ROWS
-		t.checksInsertion = o.Update.GetInsertedRows() != nil
+		t.movedFields = o.Update.GetFieldsModified()
 		return updateFrom(object, o.Update)
 	case *pb.Transaction_Project:
-		return Project{PreservesNullability: o.Project.GetPreservesNullability()}, nil
+		s, err := schemaFrom(object, o.Project.GetSchema(), nil)
+		return Project{Schema: s, PreservesNullability: o.Project.GetPreservesNullability()}, err
 	case *pb.Transaction_UpdateConfig:
 		return t.updateConfigFrom(o.UpdateConfig), nil
 	case *pb.Transaction_DataReplacement:
-		r := DataReplacement{}
-		for _, g := range o.DataReplacement.GetReplacements() {
-			r.FragmentIDs = append(r.FragmentIDs, g.GetFragmentId())
-		}
-		return r, nil
+		return dataReplacementFrom(object, o.DataReplacement)
 	case *pb.Transaction_UpdateMemWalState:
 		merged, err := mergedFrom(object, o.UpdateMemWalState.GetMergedGenerations())
 		return UpdateMemWALState{Merged: merged}, err
@@ -119,6 +122,7 @@ func createIndexFrom(object string, p *pb.CreateIndexOperation) (Operation, erro
 			return nil, err
 		}
 		o.Removed = append(o.Removed, entry.UUID)
+		o.removedNames = append(o.removedNames, entry.Name)
 	}
 	return o, nil
 }
@@ -187,4 +191,25 @@ func mapUpdateFrom(p *pb.UpdateMap) *MapUpdate {
 		u.Set[e.Key] = e.GetValue()
 	}
 	return u
+}
+
+func dataReplacementFrom(object string, p *pb.DataReplacementOperation) (Operation, error) {
+	var o DataReplacement
+	for _, g := range p.GetReplacements() {
+		f, err := dataFileFrom(g.GetNewFile())
+		if err != nil {
+			return nil, errs.Corrupt(object, -1, "replacement in fragment %d: %v", g.GetFragmentId(), err)
+		}
+		o.Replacements = append(o.Replacements, Replacement{FragmentID: g.GetFragmentId(), File: f})
+	}
+	return o, nil
+}
+
+// schemaFrom decodes the schema of an operation; damage to it is damage to the object.
+func schemaFrom(object string, fields []*pb.Field, metadata map[string][]byte) (*schema.Schema, error) {
+	s, err := schema.FromProto(fields, metadata)
+	if errors.Is(err, errs.ErrInvalid) {
+		return nil, errs.Corrupt(object, -1, "schema of the operation: %v", err)
+	}
+	return s, err
 }
