@@ -23,9 +23,6 @@ type Constant struct {
 	valid  []byte // flat pages with definition levels: one bit per row
 }
 
-// NeedsBuffers reports how much of the page the constant needs in memory: all buffers, in page order.
-func NeedsBuffers(l *pb.ConstantLayout) bool { return l.InlineValue == nil }
-
 // CompileConstant decodes a constant page of rows rows from its buffers.
 func CompileConstant(l *pb.ConstantLayout, t Type, buffers [][]byte, rows uint64) (*Constant, error) {
 	c := &Constant{typ: t, rows: rows}
