@@ -156,7 +156,7 @@ func foreign() map[string][]string {
 		"github.com/sirupsen/logrus":       {"sqlbackend"},
 		"github.com/cockroachdb/apd":       {"sqlbackend"},
 		"github.com/cockroachdb/pebble/":   {"indexes/pkstore", "internal/objstore"},
-		"google.golang.org/protobuf/":      {"lance", "lsm/shardmanifest.go", "lsm/shardmanifest_test.go", "indexes"},
+		"google.golang.org/protobuf/":      {"lance", "lsm/shardmanifest.go", "lsm/shardmanifest_test.go", "lsm/inspect.go", "indexes"},
 		"github.com/go-sql-driver/mysql":   {"bench", "test/e2e", "internal/testkit", "sqlbackend"},
 		"gopkg.in/yaml.v3":                 {"cmd/lancesql"},
 		"golang.org/x/tools/":              {"internal/lint"},
