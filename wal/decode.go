@@ -30,10 +30,24 @@ func DecodeEntry(name string, data []byte) (e Entry, err error) {
 	}()
 	if e, err = decode(data); err != nil {
 		e.Release()
-		return Entry{}, errs.Corrupt(name, -1, "WAL entry: %v", err)
+		at := int64(-1)
+		if bad := (*messageError)(nil); errors.As(err, &bad) {
+			at = int64(bad.at)
+		}
+		return Entry{}, errs.Corrupt(name, at, "WAL entry: %v", err)
 	}
 	return e, nil
 }
+
+// messageError is what is wrong with the message at a byte of an entry.
+type messageError struct {
+	at  int
+	err error
+}
+
+func (e *messageError) Error() string { return "message: " + e.err.Error() }
+
+func (e *messageError) Unwrap() error { return e.err }
 
 func decode(data []byte) (e Entry, err error) {
 	if uintptr(unsafe.Pointer(unsafe.SliceData(data)))%8 != 0 {
@@ -82,7 +96,7 @@ func frame(data []byte) (src *messages, bodyAt int, err error) {
 	for at := 0; ; {
 		m, size, err := nextMessage(data[at:])
 		if err != nil {
-			return nil, 0, fmt.Errorf("message at byte %d: %w", at, err)
+			return nil, 0, &messageError{at, err}
 		}
 		at += size
 		switch {

@@ -105,7 +105,10 @@ func look(ctx context.Context, target string) (*inspect.Report, error) {
 		return lookAtFile(ctx, readStore{filepath.Dir(target)}, filepath.Base(target))
 	}
 	st := readStore{target}
-	base := filepath.Base(filepath.Clean(target))
+	base := filepath.Base(target)
+	if full, err := filepath.Abs(target); err == nil { // Why: "." has a name too
+		base = filepath.Base(full)
+	}
 	format, err := engine.ReadFormat(ctx, st)
 	if err == nil || !errors.Is(err, errs.ErrNotFound) {
 		r := inspect.NewReport(base, inspect.KindDataDirectory)

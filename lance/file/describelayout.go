@@ -39,14 +39,14 @@ var (
 func unwrapAny(e *pb.MetaEncoding, url string) ([]byte, error) {
 	raw := e.GetDirect().GetEncoding()
 	if len(raw) == 0 {
-		return nil, errors.New("no description")
+		return nil, errors.New("no encoding description")
 	}
 	var a pb.AnyMessage
 	if err := proto.Unmarshal(raw, &a); err != nil {
-		return nil, fmt.Errorf("description: %w", err)
+		return nil, fmt.Errorf("encoding description: %w", err)
 	}
 	if a.GetTypeUrl() != url {
-		return nil, fmt.Errorf("description of type %q", a.GetTypeUrl())
+		return nil, fmt.Errorf("encoding description of type %q", a.GetTypeUrl())
 	}
 	return a.GetValue(), nil
 }
