@@ -232,8 +232,9 @@ func (m *MiniBlock) loadValidity(c *ChunkState) error {
 	if c.haveDef {
 		return nil
 	}
-	c.haveDef, c.nulls = true, 0
+	c.nulls = 0
 	if m.def == nil || m.levels.MaxDef == 0 {
+		c.haveDef = true
 		return nil
 	}
 	if c.nLevels != c.vals.rows {
@@ -246,6 +247,7 @@ func (m *MiniBlock) loadValidity(c *ChunkState) error {
 	}
 	c.valid = resize(c.valid, bitmapBytes(len(levels)))
 	c.nulls, err = validityOf(c.valid, levels)
+	c.haveDef = err == nil
 	return err
 }
 

@@ -81,7 +81,9 @@ func (c *cursor) open(ctx context.Context, row uint64) error {
 	c.oldState.Close()
 	c.oldState = encoding.OldState{}
 	var err error
-	c.pl, err = c.r.plan(ctx, c.col, c.p, c.typ)
+	if c.pl, err = c.r.plan(ctx, c.col, c.p, c.typ); err != nil {
+		c.p = nil // a retry must not find a page without a plan
+	}
 	return err
 }
 
