@@ -23,7 +23,7 @@ BENCH_CONNECTIONS ?= 8
 BENCH_OUT ?= bench-out
 ARGS ?=
 
-.PHONY: help build run test oracle vet soak race bench fmt lint proto proto-check clean
+.PHONY: help build run test oracle vet soak race bench bench-format fmt lint proto proto-check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
@@ -55,6 +55,10 @@ bench: ## run the workloads against BENCH_ADDR (any MySQL server); JSON and text
 	@mkdir -p $(BENCH_OUT)
 	$(GO) run -tags $(TAGS) ./bench --addr $(BENCH_ADDR) --rows $(BENCH_ROWS) --seconds $(BENCH_SECONDS) \
 	  --connections $(BENCH_CONNECTIONS) --json $(BENCH_OUT)/result.json $(ARGS)
+
+bench-format: oracle ## lance/file beside pylance on the same files; JSON and text go to BENCH_OUT
+	@mkdir -p $(BENCH_OUT)
+	$(GO) run -tags $(TAGS) ./bench/format --json $(BENCH_OUT)/format.json $(ARGS) | tee $(BENCH_OUT)/format.txt
 
 fmt: ## gofmt the tree
 	gofmt -l -w $$(git ls-files '*.go' | grep -v '\.pb\.go$$')
