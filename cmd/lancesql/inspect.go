@@ -20,7 +20,7 @@ import (
 )
 
 // inspectTriesMax bounds how often a look is taken again because a writer removed what was about to be read.
-const inspectTriesMax = 3
+const inspectTriesMax = 5
 
 // inspectPath prints what is inside the thing args name. An error of the report, if it has any, is returned after the
 // report was printed.

@@ -241,7 +241,7 @@ func TestInspectBesideWriter(t *testing.T) {
 	_, err = e.CreateTable(ctx, "shop", "orders", engine.TableDef{Schema: ordersSchema(), Shape: []byte(`{}`), AutoColumn: -1})
 	require.NoError(t, err)
 	done := make(chan error, 1)
-	go func() { done <- put(ctx, e, 0, 300) }()
+	go func() { done <- put(ctx, e, 0, 150) }()
 	looks := 0
 	for running := true; running; looks++ {
 		select {
@@ -292,7 +292,7 @@ func TestInspectDamage(t *testing.T) {
 		{"deletions", "_deletions/*.arrow", 0, flip(-1), "corruption in _deletions/", []string{"transactions", "schema"}},
 		{"shard manifest", "_mem_wal/*/manifest/*.binpb", -1, flip(0), "corruption in _mem_wal/", []string{"transactions", "WAL entries"}},
 		{"WAL entry", "_mem_wal/*/wal/*.arrow", 1, flip(200), "corruption in _mem_wal/", []string{"damaged", "flushed generations"}},
-		{"WAL entry empty", "_mem_wal/*/wal/*.arrow", 1, func([]byte) []byte { return nil }, "corruption in _mem_wal/", []string{"damaged"}},
+		{"WAL entry empty", "_mem_wal/*/wal/*.arrow", 1, func([]byte) []byte { return nil }, "at byte 0: WAL entry", []string{"damaged"}},
 		{"generation", "_mem_wal/*/*_gen_*/_versions/*.manifest", 0, half, "corruption in _mem_wal/", []string{"flushed generations", "WAL entries"}},
 		{"catalog", "_lancesql/catalog/*.snap", -1, flip(100), "corruption in _lancesql/catalog/", []string{"database shop", "orders"}},
 		{"format", "_lancesql/FORMAT", 0, flip(0), "corruption in _lancesql/FORMAT at byte 0", []string{"database shop", "orders"}},
