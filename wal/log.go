@@ -101,12 +101,17 @@ func (l *Log) end() { <-l.turn }
 //
 // errs.ErrFenced: a newer writer owns the shard. errs.ErrPoisoned (with the cause): what lies at the position
 // is unknown or unread by this writer, reopen and replay. Both stick. errs.ErrNoSpace: nothing was written, the
-// log goes on. errs.ErrInvalid, errs.ErrUnsupported: see EncodeEntry; the log goes on.
+// log goes on. errs.ErrLimit: more than an entry may hold. errs.ErrInvalid, errs.ErrUnsupported: see EncodeEntry; the
+// log goes on.
 // Spec: MemWAL, "WAL append".
 func (l *Log) Append(ctx context.Context, schema *arrow.Schema, gen uint64, batches []arrow.RecordBatch) (Position, error) {
 	data, err := EncodeEntry(schema, l.epoch, gen, batches)
 	if err != nil {
 		return 0, err
+	}
+	if len(data) > maxEntryBytes {
+		// Why: replay would refuse what was acknowledged.
+		return 0, fmt.Errorf("WAL entry of %d bytes, at most %d: %w", len(data), maxEntryBytes, errs.ErrLimit)
 	}
 	if err := l.begin(ctx); err != nil {
 		return 0, err
