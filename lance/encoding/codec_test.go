@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"runtime"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -44,10 +45,49 @@ func TestExpandForms(t *testing.T) {
 	}
 	bomb := binary.LittleEndian.AppendUint64(nil, 1<<40)
 	_, err = d.expand(nil, zstdScheme, append(bomb, frame...), -1)
-	require.ErrorIs(t, err, errs.ErrLimit)
+	require.ErrorIs(t, err, errs.ErrCorruption)
 	short := append(binary.LittleEndian.AppendUint64(nil, 10), frame...)
 	_, err = d.expand(nil, zstdScheme, short, -1)
 	require.ErrorIs(t, err, errs.ErrCorruption)
+}
+
+// TestExpandBelievesNoPrefix flips each bit of the size before small frames: no claim is worth memory that the bytes
+// behind it cannot fill.
+func TestExpandBelievesNoPrefix(t *testing.T) {
+	plain := bytes.Repeat([]byte("0123456789abcdef"), 2000)
+	enc, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	var sized bytes.Buffer
+	stream, err := zstd.NewWriter(&sized) // a frame without its size
+	require.NoError(t, err)
+	_, err = stream.Write(plain)
+	require.NoError(t, err)
+	require.NoError(t, stream.Close())
+	prefix := binary.LittleEndian.AppendUint64(nil, uint64(len(plain)))
+	packed, ok := compressLZ4(nil, plain)
+	require.True(t, ok)
+	var d Decompressor
+	defer d.Close()
+	_, err = d.expand(nil, zstdScheme, append(prefix, sized.Bytes()...), -1)
+	require.NoError(t, err)
+	for bit := range 64 {
+		for _, frame := range [][]byte{enc.EncodeAll(plain, nil), sized.Bytes()} {
+			form := append(bytes.Clone(prefix), frame...)
+			form[bit/8] ^= 1 << (bit % 8)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := d.expand(nil, zstdScheme, form, -1)
+			runtime.ReadMemStats(&after)
+			require.Error(t, err)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(24<<20), "bit %d", bit)
+		}
+		if bit < 32 {
+			form := bytes.Clone(packed)
+			form[bit/8] ^= 1 << (bit % 8)
+			_, err := d.expand(nil, lz4Scheme, form, -1)
+			require.Error(t, err)
+		}
+	}
 }
 
 func TestFSSTRoundTrip(t *testing.T) {

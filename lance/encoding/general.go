@@ -22,6 +22,10 @@ const (
 	// compression bombs; no honest encoder is near them.
 	freeExpansion = 64 << 20
 	maxExpansion  = 1024
+	// lz4Ratio is what a byte of an LZ4 block can stand for at most.
+	lz4Ratio = 255
+	// zstdBlock is the most one zstd block can hold.
+	zstdBlock = 128 << 10
 	// maxExpanded is the absolute bound of one uncompressed buffer.
 	maxExpanded = 1<<31 - 1
 )
@@ -71,6 +75,9 @@ func expandLZ4(dst, src []byte, want int) ([]byte, error) {
 	if err := checkExpansion(claimed, len(src), want); err != nil {
 		return nil, err
 	}
+	if claimed > lz4Ratio*uint64(len(src)) {
+		return nil, corrupt("lz4 block of %d bytes claims %d", len(src), claimed)
+	}
 	if claimed == 0 {
 		return dst, nil
 	}
@@ -103,9 +110,11 @@ func (d *Decompressor) expandZstd(dst, src []byte, want int) ([]byte, error) {
 		return nil, corrupt("zstd header: %v", err)
 	}
 	switch {
-	case !bare:
-	case header.HasFCS:
+	case header.HasFCS && bare:
 		claimed = header.FrameContentSize
+	case header.HasFCS && header.FrameContentSize != claimed:
+		return nil, corrupt("zstd frame of %d bytes, %d claimed", header.FrameContentSize, claimed)
+	case !bare:
 	case want >= 0:
 		claimed = uint64(want)
 	default:
@@ -113,6 +122,9 @@ func (d *Decompressor) expandZstd(dst, src []byte, want int) ([]byte, error) {
 	}
 	if err := checkExpansion(claimed, len(src), want); err != nil {
 		return nil, err
+	}
+	if most := zstdContentMax(src[min(len(src), header.HeaderSize):]); claimed > most {
+		return nil, corrupt("zstd frame of at most %d bytes, %d claimed", most, claimed)
 	}
 	if d.zstd == nil {
 		// The capacity limit makes the claimed size the bound of what a frame may expand to.
@@ -132,6 +144,30 @@ func (d *Decompressor) expandZstd(dst, src []byte, want int) ([]byte, error) {
 		return nil, corrupt("zstd frame of %d bytes, %d claimed", n, claimed)
 	}
 	return out, nil
+}
+
+// zstdContentMax bounds what the blocks of a frame can hold, by their headers alone: a claimed size is memory only if
+// there are bytes to fill it.
+func zstdContentMax(blocks []byte) uint64 {
+	most := uint64(0)
+	for len(blocks) >= 3 {
+		head := u32([]byte{blocks[0], blocks[1], blocks[2], 0})
+		last, kind, size := head&1 != 0, head>>1&3, uint64(head>>3)
+		stored := size
+		switch kind {
+		case 1: // one byte, size times
+			most, stored = most+min(size, zstdBlock), 1
+		case 0:
+			most += min(size, zstdBlock)
+		default:
+			most += zstdBlock
+		}
+		if last || stored > uint64(len(blocks)-3) {
+			break
+		}
+		blocks = blocks[3+stored:]
+	}
+	return most
 }
 
 // compressLZ4 appends the LZ4 form of src to dst, ok = false if it does not shrink.

@@ -2,6 +2,7 @@
 
 write DIR VERSION [HINT=VALUE ...]  for each NAME.arrow in DIR write NAME.lance; hints become field metadata
 check DIR                           for each NAME.arrow compare NAME.lance with it: whole, ranges and single rows
+batch FILE                          the jobs in FILE, a JSON list of such argument lists; prints a list of answers
 Prints one JSON object {NAME: "ok" or what went wrong}.
 """
 import json
@@ -92,23 +93,32 @@ def write(table, path, version, hints):
     return "ok"
 
 
-def main():
-    mode, folder = sys.argv[1:3]
+def run(args):
+    mode, folder = args[:2]
     out = {}
     for f in sorted(os.listdir(folder)):
         if not f.endswith(".arrow"):
             continue
         name = f[:-len(".arrow")]
-        table = read_ipc(os.path.join(folder, f))
         path = os.path.join(folder, name + ".lance")
         try:
+            table = read_ipc(os.path.join(folder, f))
             if mode == "check":
                 out[name] = check(table, path)
             else:
-                hints = dict(h.split("=", 1) for h in sys.argv[4:])
-                out[name] = write(table, path, sys.argv[3], hints)
+                hints = dict(h.split("=", 1) for h in args[3:])
+                out[name] = write(table, path, args[2], hints)
         except BaseException as e:  # the reference panics on some inputs
             out[name] = f"{type(e).__name__}: {str(e)[:300]}"
+    return out
+
+
+def main():
+    if sys.argv[1] == "batch":
+        with open(sys.argv[2]) as f:
+            out = [run(job) for job in json.load(f)]
+    else:
+        out = run(sys.argv[1:])
     json.dump(out, sys.stdout)
 
 
