@@ -23,7 +23,8 @@ func TestGolden(t *testing.T) {
 	judge(t, golden(t))
 }
 
-// TestCorpus reads the whole corpus, which the reference implementation generates.
+// TestCorpus lets the reference implementation generate the whole corpus; we read all of it, and write all of it anew
+// for the reference to read.
 func TestCorpus(t *testing.T) {
 	oracle.Python(t)
 	if testing.Short() {
@@ -31,7 +32,8 @@ func TestCorpus(t *testing.T) {
 	}
 	c := generated(t)
 	require.GreaterOrEqual(t, len(c.files), 300)
-	judge(t, c)
+	t.Run("read", func(t *testing.T) { t.Parallel(); judge(t, c) })
+	t.Run("write", func(t *testing.T) { t.Parallel(); referenceReads(t, c) })
 }
 
 // judge reads everything in a corpus, each way there is.

@@ -37,7 +37,7 @@ const (
 func TestDamagedFiles(t *testing.T) {
 	c := golden(t)
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 << 30))
-	places := 400 // of each file
+	places := 250 // of each file
 	if os.Getenv(envSoak) == "1" {
 		places = 4000
 	}

@@ -217,8 +217,14 @@ def valid_structs(t):
 HINTS = {
     "zstd": {"lance-encoding:compression": "zstd"}, "lz4": {"lance-encoding:compression": "lz4"},
     "none": {"lance-encoding:compression": "none"}, "bss": {"lance-encoding:compression": "lz4", "lance-encoding:bss": "on"},
+    "bssoff": {"lance-encoding:compression": "zstd", "lance-encoding:bss": "off"},
     "fsst": {"lance-encoding:compression": "fsst"}, "fullzip": {"lance-encoding:structural-encoding": "fullzip"},
     "miniblock": {"lance-encoding:structural-encoding": "miniblock"},
+}
+# Others that a few columns have.
+DICTIONARY_HINTS = {
+    "dictzstd": {"lance-encoding:dict-values-compression": "zstd"}, "dictnone": {"lance-encoding:dict-values-compression": "none"},
+    "dictany": {"lance-encoding:dict-divisor": "1", "lance-encoding:dict-size-ratio": "1.0"}, "rle": {"lance-encoding:rle-threshold": "1.0"},
 }
 
 
@@ -229,7 +235,7 @@ def hint_specs():
         for name, t in types.items():
             if hint == "fsst":
                 continue
-            cols = flat_columns(t, 5000, ["rand", "small", "runs"], [("small", "half"), ("runs", "some")], metadata)
+            cols = flat_columns(t, 5000, ["rand", "small", "runs", "lowcard", "neg"], [("small", "half"), ("runs", "some"), ("lowcard", "half")], metadata)
             yield Spec(f"{name}_{hint}-5000", cols, VERSIONS if hint in ("zstd", "lz4", "none") else NEWER)
         for name, t in TEXT.items():
             cols = flat_columns(t, 4000, ["short", "lowcard", "url", "mid"], [("url", "half"), ("mid", "some")], metadata)
@@ -238,6 +244,11 @@ def hint_specs():
             t = {**NESTED, **STRUCTS}[name]
             cols = [(f.with_metadata(metadata), make) for f, make in nested_columns(t, 2000, [("short", "some"), ("empty", "half")])]
             yield Spec(f"{name}_{hint}-2000", cols, NEWER)
+    for hint, metadata in DICTIONARY_HINTS.items():
+        cols = renamed("i64", flat_columns(pa.int64(), 3000, ["lowcard", "small", "runs"], [("lowcard", "some")], metadata))
+        cols += renamed("dec", flat_columns(pa.decimal128(20, 4), 3000, ["lowcard"], [("small", "half")], metadata))
+        cols += renamed("utf8", flat_columns(pa.string(), 3000, ["lowcard", "runs"], [("lowcard", "some")], metadata))
+        yield Spec(f"hint_{hint}-3000", cols, NEWER)
 
 
 def other_specs():
@@ -312,8 +323,16 @@ def golden_specs():
     yield Spec("hints-300", cols, NEWER)
     cols = [column(h, pa.string(), lambda rng: data.flat(rng, pa.string(), "url", 90), "some", 90, m) for h, m in HINTS.items()]
     yield Spec("hints_text-90", cols, NEWER)
-    cols = [column(h, pa.int32(), lambda rng: data.flat(rng, pa.int32(), "small", 90), "some", 90, HINTS[h]) for h in ("zstd", "lz4")]
+    cols = [column(h, pa.string(), lambda rng: data.flat(rng, pa.string(), "url", 90), "some", 90, HINTS[h]) for h in ("zstd", "fsst", "none")]
     yield Spec("hints_old-90", cols, ("2.0",))
+    cols = [column(f"{k}_{h}", t, lambda rng, t=t: data.flat(rng, t, "lowcard", 1100), "some", 1100, HINTS[h])
+            for k, t in {"i32": pa.int32(), "f64": pa.float64()}.items() for h in ("lz4", "zstd", "bss", "bssoff")]
+    yield Spec("hints_fixed-1100", cols, NEWER)
+    cols = [column(h, pa.string(), lambda rng: data.flat(rng, pa.string(), "lowcard", 150), "some", 150, m) for h, m in DICTIONARY_HINTS.items()]
+    yield Spec("hints_dict-150", cols, ("2.2",))
+    words = column("words", pa.string(), lambda rng: pa.array([" ".join(rng.choice(data.WORDS, 60)) for _ in range(150)]))
+    yield Spec("words-150", [words], NEWER)
+    yield Spec("list_long-1400", nested_columns(pa.list_(pa.int8()), 1400, [("short", "some")])[:1], NEWER)
     yield Spec("dict-150", [c for k, t in DICTIONARIES.items() for c in renamed(k, flat_columns(t, 150, ["small"], [("small", "some")]))])
     yield Spec("null-3", [column("n", pa.null(), lambda rng: pa.nulls(3), "all", 3)])
     for s in other_specs():
