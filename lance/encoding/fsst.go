@@ -1,6 +1,6 @@
 package encoding
 
-import "encoding/binary"
+import "unsafe"
 
 // Spec: file format, "FSST".
 //
@@ -17,10 +17,16 @@ const (
 
 // symbolTable is a parsed FSST table. Immutable.
 type symbolTable struct {
-	off     bool // values are stored uncompressed
-	n       int
-	symbols [256]uint64 // first byte of the symbol in the lowest bits
-	lengths [256]uint8  // 0 for codes that are not in the table, among them the escape: n <= 255
+	off   bool // values are stored uncompressed
+	n     int
+	codes [256]fsstCode
+}
+
+// fsstCode is what one code stands for. Codes without a symbol, among them the escape, have a negative length, so that
+// the signs of several lengths can be looked at together.
+type fsstCode struct {
+	bytes  uint64 // first byte of the symbol in the lowest bits
+	length int
 }
 
 func parseSymbolTable(b []byte) (*symbolTable, error) {
@@ -37,32 +43,74 @@ func parseSymbolTable(b []byte) (*symbolTable, error) {
 	if len(b) < fsstHeaderBytes+9*t.n {
 		return nil, corrupt("symbol table of %d bytes with %d symbols", len(b), t.n)
 	}
+	for i := range t.codes {
+		t.codes[i].length = -1
+	}
 	for i := range t.n {
 		length := b[fsstHeaderBytes+8*t.n+i]
 		if length < 1 || length > fsstMaxSymbol {
 			return nil, corrupt("symbol %d has length %d", i, length)
 		}
-		t.symbols[i] = u64(b[fsstHeaderBytes+8*i:])
-		t.lengths[i] = length
+		t.codes[i] = fsstCode{bytes: u64(b[fsstHeaderBytes+8*i:]), length: int(length)}
 	}
 	return t, nil
 }
 
-// expand writes the decoded form of src to dst and returns its length. dst must have at least 8·len(src)+8 bytes.
+// expandedRoom is the room that the decoded form of n bytes needs: eight bytes are stored per code, however short its
+// symbol is.
+func expandedRoom(n int) int { return fsstMaxSymbol * (n + 1) }
+
+// expand writes the decoded form of src to dst and returns its length. dst must have expandedRoom(len(src)) bytes, of
+// which those behind the result are overwritten too.
 func (t *symbolTable) expand(dst, src []byte) (int, error) {
+	if len(dst) < expandedRoom(len(src)) {
+		return 0, corrupt("room of %d bytes for %d codes", len(dst), len(src))
+	}
+	// Why unsafe: this loop is most of the time of reading strings, and a bounds check per code a third of that. A code
+	// moves at by at most 8, so every store below is within 8·len(src) bytes, which were checked above.
+	out := unsafe.Pointer(unsafe.SliceData(dst))
 	at := 0
-	for i := 0; i < len(src); i++ {
-		code := src[i]
-		if n := t.lengths[code]; n > 0 {
-			binary.LittleEndian.PutUint64(dst[at:], t.symbols[code])
-			at += int(n)
+	for len(src) >= 4 {
+		word := u32(src)
+		c0, c1, c2, c3 := &t.codes[uint8(word)], &t.codes[uint8(word>>8)], &t.codes[uint8(word>>16)], &t.codes[uint8(word>>24)]
+		if c0.length|c1.length|c2.length|c3.length >= 0 {
+			*(*uint64)(unsafe.Add(out, at)) = c0.bytes
+			at += c0.length
+			*(*uint64)(unsafe.Add(out, at)) = c1.bytes
+			at += c1.length
+			*(*uint64)(unsafe.Add(out, at)) = c2.bytes
+			at += c2.length
+			*(*uint64)(unsafe.Add(out, at)) = c3.bytes
+			at += c3.length
+			src = src[4:]
 			continue
 		}
-		if code != fsstEscape {
-			return 0, corrupt("code %d in a table of %d symbols", code, t.n)
+		for t.codes[src[0]].length >= 0 { // one of the four is no symbol
+			c := &t.codes[src[0]]
+			*(*uint64)(unsafe.Add(out, at)) = c.bytes
+			at += c.length
+			src = src[1:]
 		}
-		i++
-		if i == len(src) {
+		if src[0] != fsstEscape {
+			return 0, corrupt("code %d in a table of %d symbols", src[0], t.n)
+		}
+		if len(src) == 1 {
+			return 0, corrupt("escape at the end of a value")
+		}
+		dst[at] = src[1]
+		at++
+		src = src[2:]
+	}
+	for i := 0; i < len(src); i++ {
+		if c := &t.codes[src[i]]; c.length >= 0 {
+			*(*uint64)(unsafe.Add(out, at)) = c.bytes
+			at += c.length
+			continue
+		}
+		if src[i] != fsstEscape {
+			return 0, corrupt("code %d in a table of %d symbols", src[i], t.n)
+		}
+		if i++; i == len(src) {
 			return 0, corrupt("escape at the end of a value")
 		}
 		dst[at] = src[i]

@@ -125,6 +125,7 @@ type chunkValues struct {
 	bufs     [][]byte // as stored, buffer 0 expanded once if the codec says so
 	expanded bool
 	plain    []byte // backing memory of an expanded buffer 0
+	wide     []byte // decoded strings with room to spare
 	unpacked []byte // decoded fixed-width values of the whole chunk, empty if not yet decoded
 	have     bool
 }
@@ -157,7 +158,7 @@ func (m *miniCodec) appendValues(dst *Vector, c *chunkValues, from, to int, d *D
 		return err
 	}
 	if m.kind == miniStrings {
-		return m.appendStrings(dst, c.bufs[0], c.rows, from, to)
+		return m.appendStrings(dst, c, from, to)
 	}
 	if len(m.levels) > 0 {
 		return m.appendLists(dst, c, from, to)
@@ -280,13 +281,13 @@ func (m *miniCodec) appendLists(dst *Vector, c *chunkValues, from, to int) error
 }
 
 // appendStrings appends rows of a string chunk: n+1 offsets relative to the buffer start, then bytes.
-func (m *miniCodec) appendStrings(dst *Vector, buf []byte, n, from, to int) error {
-	w := m.bits / 8
-	if len(buf) < (n+1)*w {
-		return corrupt("string chunk of %d bytes for %d values", len(buf), n)
+func (m *miniCodec) appendStrings(dst *Vector, c *chunkValues, from, to int) error {
+	buf, w := c.bufs[0], m.bits/8
+	if len(buf) < (c.rows+1)*w {
+		return corrupt("string chunk of %d bytes for %d values", len(buf), c.rows)
 	}
 	if m.fsst != nil {
-		return m.appendSymbols(dst, buf, from, to)
+		return m.appendSymbols(dst, c, from, to)
 	}
 	lo, hi := uintN(buf[from*w:], w), uintN(buf[to*w:], w)
 	if lo > hi || hi > uint64(len(buf)) {
@@ -324,47 +325,74 @@ func (m *miniCodec) appendStrings(dst *Vector, buf []byte, n, from, to int) erro
 }
 
 // appendSymbols is appendStrings for FSST-compressed bytes.
-func (m *miniCodec) appendSymbols(dst *Vector, buf []byte, from, to int) error {
-	w := m.bits / 8
+func (m *miniCodec) appendSymbols(dst *Vector, c *chunkValues, from, to int) error {
+	buf, w := c.bufs[0], m.bits/8
 	lo, end := uintN(buf[from*w:], w), uintN(buf[to*w:], w)
 	if lo > end || end > uint64(len(buf)) {
 		return corrupt("string offsets %d..%d in a chunk of %d bytes", lo, end, len(buf))
 	}
-	at := dst.data.len()
-	pos, wide := 0, fsstMaxSymbol*int(end-lo)+fsstMaxSymbol
-	if wide > 1<<20 {
+	room := expandedRoom(int(end - lo))
+	if room > 1<<20 {
 		return m.appendSymbolsSingly(dst, buf, from, to) // Why: the bound is far above what most values need
 	}
-	out := dst.data.grow(dst.mem, wide)
-	var offs32 []uint32
-	var offs64 []uint64
-	if w == 4 {
-		offs32 = dst.growOffsets32(to - from)
+	// Why: the bound is several times what is needed, too much to make every batch reserve it.
+	at := dst.data.len()
+	direct := dst.data.buf != nil && dst.data.buf.Cap()-at >= room
+	var out []byte
+	if direct {
+		out = dst.data.grow(dst.mem, room)
 	} else {
-		offs64 = dst.growOffsets64(to - from)
+		c.wide = resize(c.wide, room)
+		out = c.wide
 	}
-	for i := range to - from {
-		hi := uintN(buf[(from+i+1)*w:], w)
-		if hi < lo || hi > end {
-			return corrupt("string offset %d after %d", hi, lo)
-		}
-		n, err := m.fsst.expand(out[pos:], buf[lo:hi])
-		if err != nil {
-			return err
-		}
-		pos, lo = pos+n, hi
-		if w == 4 {
-			offs32[i] = uint32(at + pos)
-		} else {
-			offs64[i] = uint64(at + pos)
-		}
+	var n int
+	var err error
+	if w == 4 {
+		n, err = expandEach(m.fsst, out, buf, from, dst.growOffsets32(to-from), uint32(at))
+	} else {
+		n, err = expandEach(m.fsst, out, buf, from, dst.growOffsets64(to-from), uint64(at))
 	}
-	dst.data.buf.ResizeNoShrink(at)
-	if err := dst.room(pos); err != nil {
+	if direct {
+		dst.data.buf.ResizeNoShrink(at)
+	}
+	if err == nil {
+		err = dst.room(n)
+	}
+	if err != nil {
 		return err
 	}
-	dst.data.buf.ResizeNoShrink(at + pos)
+	if direct {
+		dst.data.buf.ResizeNoShrink(at + n)
+	} else {
+		copy(dst.data.grow(dst.mem, n), out)
+	}
 	return nil
+}
+
+// expandEach decodes the values from row from on, one per element of ends, into out and returns their total length. ends
+// receives where they end in a column in which out begins at position base.
+func expandEach[T uint32 | uint64](t *symbolTable, out, buf []byte, from int, ends []T, base T) (int, error) {
+	w := bitsOf[T]() / 8
+	offset := func(i int) uint64 {
+		if w == 4 {
+			return uint64(u32(buf[4*i:]))
+		}
+		return u64(buf[8*i:])
+	}
+	pos, lo, last := 0, offset(from), offset(from+len(ends))
+	for i := range ends {
+		hi := offset(from + i + 1)
+		if hi < lo || hi > last {
+			return 0, corrupt("string offset %d after %d", hi, lo)
+		}
+		n, err := t.expand(out[pos:], buf[lo:hi])
+		if err != nil {
+			return 0, err
+		}
+		pos, lo = pos+n, hi
+		ends[i] = base + T(pos)
+	}
+	return pos, nil
 }
 
 // appendSymbolsSingly reserves memory value by value.
@@ -388,8 +416,7 @@ func (v *Vector) appendExpanded(t *symbolTable, src []byte) error {
 		return err
 	}
 	at := v.data.len()
-	out := v.data.grow(v.mem, fsstMaxSymbol*len(src)+fsstMaxSymbol)
-	n, err := t.expand(out, src)
+	n, err := t.expand(v.data.grow(v.mem, expandedRoom(len(src))), src)
 	if err != nil {
 		return err
 	}

@@ -162,9 +162,17 @@ func (v *Vector) Reserve(rows int) {
 	}
 }
 
+// DataBytes returns the bytes of the strings of a variable-width vector, 0 for others.
+func (v *Vector) DataBytes() int {
+	if !v.typ.Variable() {
+		return 0
+	}
+	return v.data.len()
+}
+
 // ReserveData makes room for n more bytes of a variable-width column, within reason.
 func (v *Vector) ReserveData(n uint64) {
-	if v.typ.Variable() && n <= maxReserve {
+	if v.typ.Variable() && n > 0 && n <= maxReserve {
 		v.data.reserve(v.mem, int(n))
 	}
 }

@@ -31,6 +31,8 @@ type cursor struct {
 	p  *page
 	pl *plan
 
+	bytesPerRow float64 // of strings in the previous batch of a scan, 0 if unknown
+
 	end  uint64   // exclusive bound of the rows that will be asked for, in rows of the file
 	want []uint64 // the rows still to come if they are known singly (take), else nil
 
@@ -55,6 +57,11 @@ func (c *cursor) close() {
 
 // read appends rows [from, to) of the file to dst.
 func (c *cursor) read(ctx context.Context, dst *encoding.Vector, from, to uint64) error {
+	rows := to - from
+	if c.want == nil {
+		// A batch is likely to be about as large as the previous one.
+		dst.ReserveData(uint64(float64(rows) * c.bytesPerRow * 17 / 16))
+	}
 	for from < to {
 		if c.p == nil || from >= c.p.first+c.p.rows || from < c.p.first {
 			if err := c.open(ctx, from); err != nil {
@@ -67,6 +74,7 @@ func (c *cursor) read(ctx context.Context, dst *encoding.Vector, from, to uint64
 		}
 		from = upTo
 	}
+	c.bytesPerRow = float64(dst.DataBytes()) / float64(max(1, rows))
 	return nil
 }
 
@@ -101,7 +109,7 @@ func (c *cursor) readPage(ctx context.Context, dst *encoding.Vector, from, to ui
 }
 
 func (c *cursor) readMini(ctx context.Context, dst *encoding.Vector, from, to uint64) error {
-	if size := c.p.buffers[1].size; c.p.rows < 1<<31 && size < 1<<31 {
+	if size := c.p.buffers[1].size; c.bytesPerRow == 0 && c.p.rows < 1<<31 && size < 1<<31 {
 		dst.ReserveData((to - from) * size / c.p.rows * 9 / 8)
 	}
 	for from < to {
