@@ -1,0 +1,163 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"lancesql/internal/errs"
+	"lancesql/lance/pb"
+)
+
+// CompactOptions says which fragments Compact rewrites. The zero value is the default.
+type CompactOptions struct {
+	FragmentRows uint64 // rows a fragment should have; smaller ones are joined with their neighbours; 0: 1,048,576
+	// MaxDeletedFraction is the share of deleted rows above which a fragment is rewritten even alone; 0: 0.1.
+	MaxDeletedFraction float64
+	// KeepIndexed leaves fragments alone that an index covers.
+	KeepIndexed bool
+}
+
+// Compacted is what Compact did.
+type Compacted struct {
+	Groups, FragmentsRemoved, FragmentsAdded int
+	Rows                                     uint64 // rows that moved
+}
+
+// Compact joins small fragments and drops deleted rows, keeping the order of rows inside each group of neighbours. Only
+// fragments covered by the same indexes are joined; since rows move and nothing is remapped, these indexes lose them and
+// queries scan them until the index is extended. When nothing is to be done nothing is committed and d is returned.
+// errs.ErrUnsupported in tables with stable row ids or a fragment reuse index.
+func (d *Dataset) Compact(ctx context.Context, o CompactOptions) (*Dataset, Compacted, error) {
+	if o.FragmentRows == 0 {
+		o.FragmentRows = fragmentRowsDefault
+	}
+	if o.MaxDeletedFraction == 0 {
+		o.MaxDeletedFraction = 0.1
+	}
+	var done Compacted
+	next, err := d.recomputing(ctx, func(ctx context.Context, on *Dataset) (next *Dataset, err error) {
+		next, done, err = on.compactOnce(ctx, o)
+		return next, err
+	})
+	if err != nil {
+		return nil, Compacted{}, fmt.Errorf("compact %s: %w", d.root, err)
+	}
+	return next, done, nil
+}
+
+func (d *Dataset) compactOnce(ctx context.Context, o CompactOptions) (*Dataset, Compacted, error) {
+	if d.StableRowIDs() || slices.ContainsFunc(d.state.indices, isFragmentReuse) {
+		return nil, Compacted{}, fmt.Errorf("stable row ids or a fragment reuse index: %w", errs.ErrUnsupported)
+	}
+	plan, err := d.planCompaction(o)
+	if err != nil || len(plan) == 0 {
+		return d, Compacted{}, err
+	}
+	var op Rewrite
+	var done Compacted
+	all, err := d.rowWriter(d.state.schema.Fields, o.FragmentRows)
+	if err != nil {
+		return nil, Compacted{}, err
+	}
+	for _, old := range plan {
+		from := len(all.done)
+		if err := d.copyLive(ctx, old, all); err != nil {
+			all.abort(ctx)
+			return nil, Compacted{}, err
+		}
+		op.Groups = append(op.Groups, RewriteGroup{Old: old, New: slices.Clone(all.done[from:])})
+		done.FragmentsRemoved += len(old)
+	}
+	done.Groups, done.FragmentsAdded, done.Rows = len(op.Groups), len(all.done), all.rows
+	next, err := d.commitOrDrop(ctx, op, all)
+	return next, done, err
+}
+
+// copyLive writes the live rows of some fragments into fragments of their own.
+func (d *Dataset) copyLive(ctx context.Context, old []*Fragment, w *rowWriter) error {
+	r, err := d.liveScan(ctx, old, d.FieldIDs(), ScanOptions{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			_, err := w.finish(ctx)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		err = w.write(ctx, rec)
+		rec.Release()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// planCompaction returns groups of neighbouring fragments that are worth rewriting.
+func (d *Dataset) planCompaction(o CompactOptions) ([][]*Fragment, error) {
+	covers, err := d.coverage()
+	if err != nil {
+		return nil, err
+	}
+	var plan [][]*Fragment
+	var group []*Fragment
+	var rows uint64
+	emit := func() {
+		if len(group) > 1 || len(group) == 1 && o.overdue(group[0]) {
+			plan = append(plan, group)
+		}
+		group, rows = nil, 0
+	}
+	for _, f := range d.state.fragments {
+		mine := covers(f)
+		if !o.wants(f) || o.KeepIndexed && len(mine) > 0 {
+			emit()
+			continue
+		}
+		if len(group) > 0 && (rows >= o.FragmentRows || !slices.Equal(covers(group[0]), mine)) {
+			emit()
+		}
+		group, rows = append(group, f), rows+f.LiveRows()
+	}
+	emit()
+	return plan, nil
+}
+
+// overdue: too many rows are deleted.
+func (o CompactOptions) overdue(f *Fragment) bool {
+	return float64(f.DeletedRows) > o.MaxDeletedFraction*float64(f.PhysicalRows)
+}
+
+func (o CompactOptions) wants(f *Fragment) bool { return f.LiveRows() < o.FragmentRows || o.overdue(f) }
+
+// coverage returns which index entries cover a fragment.
+func (d *Dataset) coverage() (func(f *Fragment) []int, error) {
+	entries := slices.DeleteFunc(slices.Clone(d.state.indices), func(e *pb.IndexMetadata) bool { return isMemWAL(e) })
+	sets := make([]func(id uint32) bool, len(entries))
+	for i, e := range entries {
+		if len(e.FragmentBitmap) == 0 {
+			return nil, fmt.Errorf("index entry %q does not say which fragments it covers: %w", e.Name, errs.ErrUnsupported)
+		}
+		set, err := decodeRoaring(d.state.object, e.FragmentBitmap)
+		if err != nil {
+			return nil, fmt.Errorf("index entry %q: fragment bitmap: %w", e.Name, err)
+		}
+		sets[i] = set.Contains
+	}
+	return func(f *Fragment) []int {
+		var out []int
+		for i, has := range sets {
+			if has(uint32(f.ID)) {
+				out = append(out, i)
+			}
+		}
+		return out
+	}, nil
+}
