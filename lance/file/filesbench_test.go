@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/stretchr/testify/require"
 
+	"lancesql/internal/arrowx"
 	"lancesql/lance/file"
 	"lancesql/lance/schema"
 )
@@ -51,7 +52,7 @@ func openBenchFile(b *testing.B, path string) *file.Reader {
 	b.Cleanup(func() { f.Close() })
 	info, err := f.Stat()
 	require.NoError(b, err)
-	r, err := file.Open(context.Background(), &benchFile{f, info.Size()}, file.ReaderOptions{})
+	r, err := file.Open(context.Background(), &benchFile{f, info.Size()}, file.ReaderOptions{Allocator: arrowx.NewRecycler(0)})
 	require.NoError(b, err)
 	return r
 }
