@@ -147,6 +147,11 @@ func (f *FullZip) Stride() int {
 	return f.control + f.value
 }
 
+// Plain reports whether the entries are the items of the rows and nothing else, as Vector.AppendPlain takes them.
+func (f *FullZip) Plain() bool {
+	return f.length == 0 && f.levels.MaxRep == 0 && f.control == 0 && !f.widened && f.value*8 == f.typ.RowBits()
+}
+
 // IndexWidth returns the bytes of one entry of the repetition index of a page of rows rows, whose buffer has size
 // bytes and rows+1 entries.
 func IndexWidth(size, rows uint64) (int, error) {
@@ -173,9 +178,8 @@ func (f *FullZip) AppendRows(dst *Vector, data []byte, rows int, d *Decompressor
 	if len(data) != rows*stride {
 		return corrupt("%d bytes for %d rows of %d", len(data), rows, stride)
 	}
-	if f.control == 0 && len(f.lists) == 0 && !f.widened {
-		dst.appendFixed(data)
-		dst.addValid(rows)
+	if f.Plain() {
+		copy(dst.AppendPlain(rows), data)
 		return nil
 	}
 	for len(data) > 0 {

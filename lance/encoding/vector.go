@@ -181,6 +181,17 @@ func (v *Vector) ReserveData(n uint64) {
 // calls addValid (or another validity append) for the same rows.
 func (v *Vector) growFixed(rows int) []byte { return v.data.grow(v.mem, rows*v.typ.RowBits()/8) }
 
+// AppendPlain appends rows rows of a fixed-width column of whole bytes, all valid down to the items, and returns their
+// bytes for the caller to fill; they are valid until the next append.
+func (v *Vector) AppendPlain(rows int) []byte {
+	for l := range v.items {
+		v.addItems(l, nil, 0, rows)
+	}
+	b := v.growFixed(rows)
+	v.addValid(rows)
+	return b
+}
+
 // appendFixed appends rows from their bytes (RowBits a multiple of 8).
 func (v *Vector) appendFixed(b []byte) { copy(v.data.grow(v.mem, len(b)), b) }
 

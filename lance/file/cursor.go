@@ -15,6 +15,8 @@ const (
 	minWindowBytes = 64 << 10
 	// totalWindowBytes is shared by the columns of a scan.
 	totalWindowBytes = 64 << 20
+	// directBytes is the size from which plain rows are read straight into the vector.
+	directBytes = 64 << 10
 	// gapBytes is what a take reads in vain rather than issue another read.
 	gapBytes = 16 << 10
 	// indexRows is the number of repetition index entries a scan reads at once.
@@ -50,6 +52,8 @@ type cursor struct {
 }
 
 func (c *cursor) close() {
+	c.r.giveBack(c.data)
+	c.data = nil
 	c.state.Close()
 	c.oldState.Close()
 	c.dec.Close()
@@ -202,7 +206,7 @@ func (c *cursor) bytes(ctx context.Context, from, to uint64, ahead func() uint64
 		}
 		n := int(end - from)
 		if cap(c.data) < n {
-			c.data = make([]byte, n)
+			c.data = c.r.window(n)
 		}
 		c.data, c.dataAt = c.data[:n], from
 		if err := c.r.readAt(ctx, c.data, buf.pos+from); err != nil {
@@ -223,6 +227,13 @@ func (c *cursor) dataBuffer() int {
 
 func (c *cursor) readFullZip(ctx context.Context, dst *encoding.Vector, from, to uint64) error {
 	stride := uint64(c.pl.full.Stride())
+	if n := (to - from) * stride; c.want == nil && c.pl.full.Plain() && n >= directBytes {
+		buf := c.p.buffers[0]
+		if n > maxBufferBytes || to*stride > buf.size {
+			return errs.Corrupt("page", -1, "rows %d..%d of %d bytes in a buffer of %d", from, to, stride, buf.size)
+		}
+		return c.r.readAt(ctx, dst.AppendPlain(int(to-from)), buf.pos+from*stride)
+	}
 	for from < to {
 		if stride > 0 {
 			upTo := min(to, from+max(1, uint64(c.window)/stride))

@@ -50,6 +50,8 @@ type Reader struct {
 	tailAt  uint64
 	cached  atomic.Int64 // bytes of cached page plans
 
+	windows sync.Pool // of *[]byte; memory of finished cursors for the next ones
+
 	mu      sync.Mutex
 	columns map[uint32]*column // under mu; loaded column metadata
 }
@@ -169,6 +171,21 @@ func (r *Reader) readAt(ctx context.Context, p []byte, pos uint64) error {
 		return fmt.Errorf("read %d bytes at %d of %s: %w", len(p), pos, r.src.Name(), err)
 	}
 	return nil
+}
+
+// window returns n bytes of arbitrary content for a cursor to read into.
+func (r *Reader) window(n int) []byte {
+	if b, ok := r.windows.Get().(*[]byte); ok && cap(*b) >= n {
+		return (*b)[:n]
+	}
+	return make([]byte, n)
+}
+
+// giveBack keeps the memory of a window for another cursor; nobody may use it any more.
+func (r *Reader) giveBack(b []byte) {
+	if cap(b) >= minWindowBytes && cap(b) <= windowBytes {
+		r.windows.Put(&b)
+	}
 }
 
 // Rows returns the number of rows.
