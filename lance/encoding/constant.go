@@ -1,6 +1,8 @@
 package encoding
 
 import (
+	"math"
+
 	"lancesql/lance/pb"
 )
 
@@ -20,7 +22,8 @@ type Constant struct {
 	null   bool   // no row has a value
 	rep    []uint16
 	def    []uint16
-	valid  []byte // flat pages with definition levels: one bit per row
+	starts []uint32 // pages with lists: entry of each row, and the end
+	valid  []byte   // flat pages with definition levels: one bit per row
 }
 
 // CompileConstant decodes a constant page of rows rows from its buffers.
@@ -81,7 +84,7 @@ func (c *Constant) loadLevels(l *pb.ConstantLayout, buffers [][]byte) (err error
 		}
 	}
 	if !c.levels.Flat() {
-		return nil
+		return c.loadNested()
 	}
 	if len(c.rep) > 0 || len(c.def) > 0 && uint64(len(c.def)) != c.rows {
 		return corrupt("%d levels for %d rows", len(c.def), c.rows)
@@ -91,6 +94,35 @@ func (c *Constant) loadLevels(l *pb.ConstantLayout, buffers [][]byte) (err error
 		_, err = validityOf(c.valid, c.def)
 	}
 	return err
+}
+
+// loadNested checks the levels of a nested page against each other and finds the rows.
+func (c *Constant) loadNested() error {
+	if c.levels.MaxDef > 0 && len(c.def) == 0 || len(c.def) > math.MaxUint32 {
+		return corrupt("constant page of %d definition levels", len(c.def))
+	}
+	if len(c.def) == 0 {
+		c.def = nil
+	}
+	if c.levels.MaxRep == 0 {
+		if c.def != nil && uint64(len(c.def)) != c.rows {
+			return corrupt("%d levels for %d rows", len(c.def), c.rows)
+		}
+		return nil
+	}
+	if c.def != nil && len(c.def) != len(c.rep) {
+		return corrupt("%d repetition and %d definition levels", len(c.rep), len(c.def))
+	}
+	for i, r := range c.rep {
+		if int(r) == c.levels.MaxRep {
+			c.starts = append(c.starts, uint32(i))
+		}
+	}
+	if uint64(len(c.starts)) != c.rows || c.rows > 0 && c.starts[0] != 0 {
+		return corrupt("levels of %d rows for %d", len(c.starts), c.rows)
+	}
+	c.starts = append(c.starts, uint32(len(c.rep)))
+	return nil
 }
 
 // level reads one level stream. With a value present the levels are raw whatever the description says.

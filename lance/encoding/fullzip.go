@@ -12,11 +12,12 @@ import (
 
 // FullZip is the compiled description of one full-zip page. Immutable.
 type FullZip struct {
-	typ     Type
-	levels  LevelPlan
-	control int    // bytes of the control word
-	defMask uint32 // of the control word
-	items   uint64
+	typ      Type
+	levels   LevelPlan
+	control  int // bytes of the control word
+	repShift uint32
+	defMask  uint32 // of the control word
+	items    uint64
 
 	// fixed width
 	value    int    // bytes of one value with its item validity
@@ -51,7 +52,7 @@ func CompileFullZip(l *pb.FullZipLayout, t Type) (*FullZip, error) {
 	default:
 		f.control = 4
 	}
-	f.defMask = 1<<bitsDef - 1
+	f.defMask, f.repShift = 1<<bitsDef-1, bitsDef
 	switch d := l.GetDetails().(type) {
 	case *pb.FullZipLayout_BitsPerValue:
 		return f, f.compileFixed(l.GetValueCompression(), d.BitsPerValue)

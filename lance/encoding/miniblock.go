@@ -134,6 +134,7 @@ type ChunkState struct {
 	nulls   int
 	haveDef bool
 	bufs    [][]byte
+	nested  nestedState
 }
 
 // Close frees decoder state.
@@ -141,7 +142,7 @@ func (c *ChunkState) Close() { c.d.Close() }
 
 // Load parses one chunk of values value slots.
 func (m *MiniBlock) Load(c *ChunkState, b []byte, values int) error {
-	c.haveDef, c.rep, c.def = false, nil, nil
+	c.haveDef, c.nested.have, c.rep, c.def = false, false, nil, nil
 	at := 2
 	var repSize, defSize int
 	fields := 2

@@ -106,7 +106,8 @@ func (c *column) find(row uint64) int {
 type plan struct {
 	typ      encoding.Type
 	mini     *encoding.MiniBlock
-	chunks   []encoding.Chunk // mini
+	chunks   []encoding.Chunk     // mini
+	lists    []encoding.ListChunk // mini with lists: rows of each chunk
 	full     *encoding.FullZip
 	index    int // full: bytes of a repetition index entry
 	constant *encoding.Constant
@@ -221,10 +222,13 @@ func (r *Reader) compileMini(ctx context.Context, p *page, pl *plan, l *pb.MiniB
 	if pl.mini.HasDictionary() {
 		want++
 	}
+	if levels := pl.mini.Levels(); levels.MaxRep > 0 {
+		want++ // the repetition index, the last of all
+	}
 	if len(p.buffers) < want {
 		return errs.Corrupt("page", -1, "mini-block page with %d buffers", len(p.buffers))
 	}
-	if levels := pl.mini.Levels(); levels.Flat() && pl.mini.Items() != p.rows {
+	if levels := pl.mini.Levels(); levels.MaxRep == 0 && pl.mini.Items() != p.rows {
 		return errs.Corrupt("page", -1, "%d values for %d rows", pl.mini.Items(), p.rows)
 	}
 	meta, err := r.buffer(ctx, p.buffers[0])
@@ -235,6 +239,16 @@ func (r *Reader) compileMini(ctx context.Context, p *page, pl *plan, l *pb.MiniB
 		return err
 	}
 	pl.bytes += 32 * len(pl.chunks)
+	if levels := pl.mini.Levels(); levels.MaxRep > 0 {
+		index, err := r.buffer(ctx, p.buffers[len(p.buffers)-1])
+		if err != nil {
+			return err
+		}
+		if pl.lists, err = pl.mini.ParseRepetitionIndex(index, l.GetRepetitionIndexDepth(), len(pl.chunks), p.rows); err != nil {
+			return err
+		}
+		pl.bytes += 24 * len(pl.lists)
+	}
 	if !pl.mini.HasDictionary() {
 		return nil
 	}
@@ -263,7 +277,7 @@ func (r *Reader) compileFullZip(p *page, pl *plan, l *pb.FullZipLayout) (err err
 	if pl.full, err = encoding.CompileFullZip(l, pl.typ); err != nil {
 		return err
 	}
-	if levels := pl.full.Levels(); levels.Flat() && pl.full.Items() != p.rows {
+	if levels := pl.full.Levels(); levels.MaxRep == 0 && pl.full.Items() != p.rows {
 		return errs.Corrupt("page", -1, "%d entries for %d rows", pl.full.Items(), p.rows)
 	}
 	if len(p.buffers) < 1 {

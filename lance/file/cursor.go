@@ -28,7 +28,8 @@ type cursor struct {
 	r      *Reader
 	col    *column
 	typ    encoding.Type
-	window int // bytes to read ahead
+	window int            // bytes to read ahead
+	leaf   *encoding.Leaf // of a nested column, else nil; then rows go here
 
 	p  *page
 	pl *plan
@@ -102,6 +103,8 @@ func (c *cursor) open(ctx context.Context, row uint64) error {
 // readPage appends rows of the current page.
 func (c *cursor) readPage(ctx context.Context, dst *encoding.Vector, from, to uint64) error {
 	switch {
+	case c.leaf != nil:
+		return c.readLeaf(ctx, from, to)
 	case c.pl.mini != nil:
 		return c.readMini(ctx, dst, from, to)
 	case c.pl.full != nil:
@@ -130,7 +133,14 @@ func (c *cursor) readMini(ctx context.Context, dst *encoding.Vector, from, to ui
 		}
 		ch := c.pl.chunks[i]
 		upTo := min(to, ch.First+uint64(ch.Values))
-		if err := c.pl.mini.AppendRows(dst, &c.state, int(from-ch.First), int(upTo-ch.First)); err != nil {
+		lo, hi := int(from-ch.First), int(upTo-ch.First)
+		var err error
+		if c.leaf != nil {
+			err = c.pl.mini.AppendLeaf(c.leaf, &c.state, lo, hi)
+		} else {
+			err = c.pl.mini.AppendRows(dst, &c.state, lo, hi)
+		}
+		if err != nil {
 			return err
 		}
 		from = upTo
@@ -162,6 +172,9 @@ func (c *cursor) loadChunk(ctx context.Context, i int) error {
 // chunksAhead returns where a read that begins with chunk i should end: behind as many of the following wanted chunks
 // as the window allows.
 func (c *cursor) chunksAhead(i int) uint64 {
+	if c.pl.lists != nil {
+		return c.listsAhead(i)
+	}
 	chunks := c.pl.chunks
 	start := uint64(chunks[i].Offset)
 	end := start + uint64(chunks[i].Size)
@@ -227,7 +240,7 @@ func (c *cursor) dataBuffer() int {
 
 func (c *cursor) readFullZip(ctx context.Context, dst *encoding.Vector, from, to uint64) error {
 	stride := uint64(c.pl.full.Stride())
-	if n := (to - from) * stride; c.want == nil && c.pl.full.Plain() && n >= directBytes {
+	if n := (to - from) * stride; c.want == nil && c.leaf == nil && c.pl.full.Plain() && n >= directBytes {
 		buf := c.p.buffers[0]
 		if n > maxBufferBytes || to*stride > buf.size {
 			return errs.Corrupt("page", -1, "rows %d..%d of %d bytes in a buffer of %d", from, to, stride, buf.size)
@@ -241,7 +254,7 @@ func (c *cursor) readFullZip(ctx context.Context, dst *encoding.Vector, from, to
 			if err != nil {
 				return err
 			}
-			if err := c.pl.full.AppendRows(dst, b, int(upTo-from), &c.dec); err != nil {
+			if err := c.zipped(dst, b, int(upTo-from)); err != nil {
 				return err
 			}
 			from = upTo
@@ -255,12 +268,20 @@ func (c *cursor) readFullZip(ctx context.Context, dst *encoding.Vector, from, to
 		if err != nil {
 			return err
 		}
-		if err := c.pl.full.AppendRows(dst, b, int(upTo-from), &c.dec); err != nil {
+		if err := c.zipped(dst, b, int(upTo-from)); err != nil {
 			return err
 		}
 		from = upTo
 	}
 	return nil
+}
+
+// zipped appends whole rows of a full-zip page.
+func (c *cursor) zipped(dst *encoding.Vector, b []byte, rows int) error {
+	if c.leaf != nil {
+		return c.pl.full.AppendLeaf(c.leaf, b, rows, &c.dec)
+	}
+	return c.pl.full.AppendRows(dst, b, rows, &c.dec)
 }
 
 // rowsAhead returns where a read of fixed-width rows [from, to) should end.

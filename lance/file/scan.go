@@ -23,8 +23,17 @@ type projection struct {
 
 // fieldReader reads one top-level field.
 type fieldReader struct {
-	typ arrow.DataType
-	cur *cursor
+	typ    arrow.DataType
+	cur    *cursor
+	nested *nested // of a nested type instead of cur
+}
+
+// cursors returns the cursors of all columns of the field.
+func (f *fieldReader) cursors() []*cursor {
+	if f.nested != nil {
+		return f.nested.leaves
+	}
+	return []*cursor{f.cur}
 }
 
 // project resolves fields to columns of the file.
@@ -46,31 +55,26 @@ func (r *Reader) project(ctx context.Context, fields []*schema.Field, cols map[i
 }
 
 func (r *Reader) projectField(ctx context.Context, f *schema.Field, dt arrow.DataType, cols map[int32]int32, window int) (*fieldReader, error) {
-	if !f.OwnsColumn() {
-		return nil, fmt.Errorf("nested type %s: %w", dt, errs.ErrUnsupported)
-	}
 	if cols == nil {
 		cols = r.byID
 	}
-	index, ok := cols[f.ID]
-	if !ok {
-		return nil, fmt.Errorf("field id %d has no column in %s: %w", f.ID, r.src.Name(), errs.ErrInvalid)
+	if !f.OwnsColumn() {
+		n, err := r.projectNested(ctx, f, dt, cols, window)
+		return &fieldReader{typ: dt, nested: n}, err
 	}
-	typ, err := encoding.TypeOf(dt)
+	cur, err := r.leafCursor(ctx, f, dt, cols)
 	if err != nil {
 		return nil, err
 	}
-	col, err := r.column(ctx, index)
-	if err != nil {
-		return nil, err
-	}
-	cur := &cursor{r: r, col: col, typ: typ, window: window, chunk: -1}
+	cur.window = window
 	return &fieldReader{typ: dt, cur: cur}, nil
 }
 
 func (p *projection) close() {
 	for _, f := range p.fields {
-		f.cur.close()
+		for _, c := range f.cursors() {
+			c.close()
+		}
 	}
 }
 
@@ -83,6 +87,14 @@ func (p *projection) batch(rows int, read func(f *fieldReader, dst *encoding.Vec
 		}
 	}()
 	for _, f := range p.fields {
+		if f.nested != nil {
+			a, err := f.nested.array(rows, read)
+			if err != nil {
+				return nil, err
+			}
+			arrays = append(arrays, a)
+			continue
+		}
 		vec := encoding.NewVector(f.cur.typ, f.cur.r.mem)
 		vec.Reserve(rows)
 		err := read(f, vec)
@@ -128,7 +140,9 @@ func (r *Reader) Scan(ctx context.Context, fields []*schema.Field, cols map[int3
 		return nil, err
 	}
 	for _, f := range p.fields {
-		f.cur.end = to
+		for _, c := range f.cursors() {
+			c.end = to
+		}
 	}
 	return &scanner{ctx: ctx, proj: p, at: from, to: to, batch: batchRows}, nil
 }

@@ -1,0 +1,267 @@
+package encoding
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"lancesql/internal/errs"
+)
+
+// Shape says which layers lie above a leaf column, innermost first; true is a list. The first is the leaf itself.
+type Shape []bool
+
+// Lists returns the number of list layers.
+func (s Shape) Lists() int {
+	n := 0
+	for _, list := range s {
+		if list {
+			n++
+		}
+	}
+	return n
+}
+
+// Leaf is a growing leaf column of a nested type: one entry per value or missing thing, with the levels that say where
+// it belongs, and the value slots. Pages number definition levels each in its own way; here layer k that is null is
+// always 2k+1 and one that is empty 2k+2, whatever the page.
+// Spec: file format, "Repetition and definition levels".
+type Leaf struct {
+	Values *Vector // value slots; all valid until NewArray looks at the levels
+
+	shape   Shape
+	maxRep  uint16
+	rows    int
+	entries int
+	rep     []uint16 // nil without lists
+	def     []uint16 // empty while all entries are 0
+}
+
+// NewLeaf returns an empty leaf. mem nil means the Go allocator.
+func NewLeaf(shape Shape, t Type, mem memory.Allocator) *Leaf {
+	return &Leaf{Values: NewVector(t, mem), shape: shape, maxRep: uint16(shape.Lists())}
+}
+
+// Rows returns the number of rows.
+func (l *Leaf) Rows() int { return l.rows }
+
+// Layers returns the number of layers, the leaf itself included.
+func (l *Leaf) Layers() int { return len(l.shape) }
+
+// Reset empties the leaf and frees the values.
+func (l *Leaf) Reset() {
+	l.Values.Release()
+	l.rows, l.entries, l.rep, l.def = 0, 0, l.rep[:0], l.def[:0]
+}
+
+// canon maps the definition levels of a page to those of leaves of this shape.
+func (p *LevelPlan) canon(shape Shape) ([]uint16, error) {
+	if len(p.Layers) != len(shape) {
+		return nil, corrupt("page with %d nesting levels where %d are expected", len(p.Layers), len(shape))
+	}
+	out := make([]uint16, p.MaxDef+1)
+	for k, layer := range p.Layers {
+		if layer.List != shape[k] {
+			return nil, corrupt("nesting level %d of the page is of the wrong kind", k)
+		}
+		if layer.NullLevel > 0 {
+			out[layer.NullLevel] = uint16(2*k + 1)
+		}
+		if layer.EmptyLevel > 0 {
+			out[layer.EmptyLevel] = uint16(2*k + 2)
+		}
+	}
+	return out, nil
+}
+
+// addLevels appends entries. rep must be nil exactly if the shape has no lists; def nil means 0 for each.
+func (l *Leaf) addLevels(rep, def, canon []uint16, n int) error {
+	if l.maxRep > 0 {
+		if len(rep) != n {
+			return corrupt("%d repetition levels for %d entries", len(rep), n)
+		}
+		for _, r := range rep {
+			if r > l.maxRep {
+				return corrupt("repetition level %d of %d", r, l.maxRep)
+			}
+			if r == l.maxRep {
+				l.rows++
+			}
+		}
+		l.rep = append(l.rep, rep...)
+	} else {
+		l.rows += n
+	}
+	switch {
+	case def != nil:
+		if len(l.def) < l.entries {
+			l.def = append(l.def, make([]uint16, l.entries-len(l.def))...)
+		}
+		for _, d := range def {
+			if int(d) >= len(canon) {
+				return corrupt("definition level %d of %d", d, len(canon)-1)
+			}
+			l.def = append(l.def, canon[d])
+		}
+	case len(l.def) > 0:
+		l.def = append(l.def, make([]uint16, n)...)
+	}
+	l.entries += n
+	return nil
+}
+
+// bounds returns what makes an entry a slot of layer k: the least repetition level and the greatest definition level.
+func (l *Leaf) bounds(k int) (minRep, maxDef uint16) {
+	for _, list := range l.shape[:k+1] {
+		if list {
+			minRep++
+		}
+	}
+	for outer := k + 1; outer < len(l.shape); outer++ {
+		if l.shape[outer] {
+			return minRep, uint16(2 * outer)
+		}
+	}
+	return minRep, math.MaxUint16
+}
+
+func (l *Leaf) at(e int) (rep, def uint16) {
+	if l.maxRep > 0 {
+		rep = l.rep[e]
+	}
+	if len(l.def) > 0 {
+		def = l.def[e]
+	}
+	return rep, def
+}
+
+// validity returns the validity of the slots of layer k, nil if all are valid.
+func (l *Leaf) validity(k int) (valid *memory.Buffer, slots, nulls int) {
+	if len(l.def) == 0 && l.maxRep == 0 {
+		return nil, l.entries, 0
+	}
+	minRep, maxDef := l.bounds(k)
+	null, empty := uint16(2*k+1), uint16(0)
+	if l.shape[k] {
+		empty = uint16(2*k + 2)
+	}
+	var bits store
+	b := bits.grow(l.Values.mem, bitmapBytes(l.entries))
+	clear(b)
+	for e := range l.entries {
+		rep, def := l.at(e)
+		if rep < minRep || def > maxDef {
+			continue
+		}
+		if def >= null && def != empty {
+			nulls++
+		} else {
+			b[slots>>3] |= 1 << (slots & 7)
+		}
+		slots++
+	}
+	if nulls == 0 {
+		bits.release()
+		return nil, slots, 0
+	}
+	bits.buf.ResizeNoShrink(bitmapBytes(slots))
+	return bits.take(), slots, nulls
+}
+
+// offsets returns the list offsets of layer k, of w bytes each. errs.ErrLimit if they do not fit.
+func (l *Leaf) offsets(k, slots, w int) (*memory.Buffer, int, error) {
+	minRep, maxDef := l.bounds(k)
+	childRep, childDef := l.bounds(k - 1)
+	ends := make([]int, 0, slots+1)
+	n := 0
+	for e := range l.entries {
+		rep, def := l.at(e)
+		if rep >= minRep && def <= maxDef {
+			ends = append(ends, n)
+		}
+		if rep >= childRep && def <= childDef {
+			n++
+		}
+	}
+	ends = append(ends, n)
+	if len(ends) != slots+1 || ends[0] != 0 {
+		return nil, 0, corrupt("a list begins inside another")
+	}
+	var out store
+	b := out.grow(l.Values.mem, len(ends)*w)
+	if w == 8 {
+		for i, end := range ends {
+			wordsOf[uint64](b)[i] = uint64(end)
+		}
+		return out.take(), n, nil
+	}
+	if n > math.MaxInt32 {
+		out.release()
+		return nil, 0, fmt.Errorf("lists of %d items in one batch: %w", n, errs.ErrLimit)
+	}
+	for i, end := range ends {
+		wordsOf[uint32](b)[i] = uint32(end)
+	}
+	return out.take(), n, nil
+}
+
+// StructData builds the data of a struct that is layer k of the leaf; children are borrowed.
+func (l *Leaf) StructData(dt arrow.DataType, k int, children []arrow.ArrayData) (arrow.ArrayData, error) {
+	valid, slots, nulls := l.validity(k)
+	if valid != nil {
+		defer valid.Release()
+	}
+	for i, c := range children {
+		if c.Len() != slots {
+			return nil, corrupt("member %d of a struct has %d of %d values", i, c.Len(), slots)
+		}
+	}
+	return array.NewData(dt, slots, []*memory.Buffer{valid}, children, nulls, 0), nil
+}
+
+// ListData builds the data of a list, large list or map that is layer k of the leaf; the child is borrowed.
+func (l *Leaf) ListData(dt arrow.DataType, k int, child arrow.ArrayData) (arrow.ArrayData, error) {
+	w := 4
+	if dt.ID() == arrow.LARGE_LIST {
+		w = 8
+	}
+	valid, slots, nulls := l.validity(k)
+	if valid != nil {
+		defer valid.Release()
+	}
+	offs, items, err := l.offsets(k, slots, w)
+	if err != nil {
+		return nil, err
+	}
+	defer offs.Release()
+	if child.Len() != items {
+		return nil, corrupt("list items: %d of %d", child.Len(), items)
+	}
+	return array.NewData(dt, slots, []*memory.Buffer{valid, offs}, []arrow.ArrayData{child}, nulls, 0), nil
+}
+
+// ValueData builds the data of the leaf itself, giving up the values.
+func (l *Leaf) ValueData(dt arrow.DataType) (arrow.ArrayData, error) {
+	valid, slots, nulls := l.validity(0)
+	if l.Values.n != slots {
+		if valid != nil {
+			valid.Release()
+		}
+		return nil, corrupt("%d values for %d slots", l.Values.n, slots)
+	}
+	l.Values.valid.release()
+	l.Values.valid.buf, l.Values.nulls = valid, nulls
+	if l.Values.typ.Kind == KindNull {
+		l.Values.valid.release()
+	}
+	a, err := l.Values.NewArray(dt)
+	if err != nil {
+		return nil, err
+	}
+	defer a.Release()
+	a.Data().Retain()
+	return a.Data(), nil
+}

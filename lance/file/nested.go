@@ -1,0 +1,247 @@
+package file
+
+import (
+	"context"
+	"fmt"
+	"sort"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"lancesql/internal/errs"
+	"lancesql/lance/encoding"
+	"lancesql/lance/schema"
+)
+
+// nested reads one top-level field of a nested type. In files 2.1 and later only leaves have columns; each leaf's
+// levels say what the structs, lists and maps above it look like.
+type nested struct {
+	root   *nestedNode
+	leaves []*cursor // with their leaf set, in column order
+}
+
+// nestedNode is one field of the tree.
+type nestedNode struct {
+	name     string
+	typ      arrow.DataType
+	leaf     *encoding.Leaf // the first one below; its levels stand for this node
+	layer    int            // of this node among the leaf's layers
+	children []*nestedNode
+}
+
+// projectNested resolves a nested field to columns.
+func (r *Reader) projectNested(ctx context.Context, f *schema.Field, dt arrow.DataType, cols map[int32]int32, window int) (*nested, error) {
+	n := &nested{}
+	var err error
+	if n.root, err = r.nestedNode(ctx, n, f, dt, cols, nil); err != nil {
+		return nil, err
+	}
+	for _, c := range n.leaves {
+		c.window = max(minWindowBytes, window/len(n.leaves))
+	}
+	return n, nil
+}
+
+// nestedNode builds the node of f below outer, the layers above it from the outermost on (true = list).
+func (r *Reader) nestedNode(ctx context.Context, n *nested, f *schema.Field, dt arrow.DataType, cols map[int32]int32, outer []bool) (*nestedNode, error) {
+	node := &nestedNode{name: f.Name, typ: dt}
+	var types []arrow.DataType
+	list := false
+	switch t := dt.(type) {
+	case *arrow.StructType:
+		if f.OwnsColumn() {
+			break
+		}
+		for _, c := range t.Fields() {
+			types = append(types, c.Type)
+		}
+	case *arrow.MapType:
+		list, types = true, []arrow.DataType{t.Elem()}
+	case *arrow.ListType:
+		list, types = true, []arrow.DataType{t.Elem()}
+	case *arrow.LargeListType:
+		list, types = true, []arrow.DataType{t.Elem()}
+	}
+	layers := append(append([]bool(nil), outer...), list)
+	if types == nil {
+		if !f.OwnsColumn() {
+			return nil, fmt.Errorf("nested type %s: %w", dt, errs.ErrUnsupported)
+		}
+		cur, err := r.leafCursor(ctx, f, dt, cols)
+		if err != nil {
+			return nil, err
+		}
+		shape := make(encoding.Shape, len(layers))
+		for i, list := range layers {
+			shape[len(layers)-1-i] = list
+		}
+		cur.leaf = encoding.NewLeaf(shape, cur.typ, r.mem)
+		node.leaf = cur.leaf
+		n.leaves = append(n.leaves, cur)
+		return node, nil
+	}
+	if len(types) != len(f.Children) {
+		return nil, fmt.Errorf("field %q of type %s with %d children: %w", f.Name, dt, len(f.Children), errs.ErrInvalid)
+	}
+	first := len(n.leaves)
+	for i, c := range f.Children {
+		child, err := r.nestedNode(ctx, n, c, types[i], cols, layers)
+		if err != nil {
+			return nil, fmt.Errorf("field %q: %w", c.Name, err)
+		}
+		node.children = append(node.children, child)
+	}
+	node.leaf = n.leaves[first].leaf
+	node.layer = node.leaf.Layers() - 1 - len(outer)
+	return node, nil
+}
+
+// leafCursor opens the column of a field that owns one.
+func (r *Reader) leafCursor(ctx context.Context, f *schema.Field, dt arrow.DataType, cols map[int32]int32) (*cursor, error) {
+	index, ok := cols[f.ID]
+	if !ok {
+		return nil, fmt.Errorf("field id %d has no column in %s: %w", f.ID, r.src.Name(), errs.ErrInvalid)
+	}
+	typ, err := encoding.TypeOf(dt)
+	if err != nil {
+		return nil, err
+	}
+	col, err := r.column(ctx, index)
+	if err != nil {
+		return nil, err
+	}
+	return &cursor{r: r, col: col, typ: typ, chunk: -1}, nil
+}
+
+// array reads one batch: read appends its rows to one column.
+func (n *nested) array(rows int, read func(f *fieldReader, dst *encoding.Vector) error) (arrow.Array, error) {
+	defer func() {
+		for _, c := range n.leaves {
+			c.leaf.Reset()
+		}
+	}()
+	for _, c := range n.leaves {
+		c.leaf.Reset()
+		if err := read(&fieldReader{cur: c}, c.leaf.Values); err != nil {
+			return nil, err
+		}
+		if c.leaf.Rows() != rows {
+			return nil, errs.Corrupt(c.r.src.Name(), -1, "column %d gave %d of %d rows", c.col.index, c.leaf.Rows(), rows)
+		}
+	}
+	data, err := n.root.data()
+	if err != nil {
+		c := n.leaves[0]
+		return nil, c.r.pageError(c.col, c.p, err)
+	}
+	defer data.Release()
+	if data.Len() != rows {
+		return nil, errs.Corrupt(n.leaves[0].r.src.Name(), -1, "field %q gave %d of %d rows", n.root.name, data.Len(), rows)
+	}
+	return array.MakeFromData(data), nil
+}
+
+// data builds the Arrow data of a node from the leaves below it.
+func (n *nestedNode) data() (arrow.ArrayData, error) {
+	if n.children == nil {
+		return n.leaf.ValueData(n.typ)
+	}
+	children := make([]arrow.ArrayData, 0, len(n.children))
+	defer func() {
+		for _, c := range children {
+			c.Release()
+		}
+	}()
+	for _, c := range n.children {
+		d, err := c.data()
+		if err != nil {
+			return nil, err
+		}
+		children = append(children, d)
+	}
+	if n.typ.ID() == arrow.STRUCT {
+		return n.leaf.StructData(n.typ, n.layer, children)
+	}
+	if n.typ.ID() == arrow.MAP {
+		entries := children[0]
+		if entries.NullN() > 0 || entries.Children()[0].NullN() > 0 {
+			return nil, errs.Corrupt("page", -1, "map %q with a null key", n.name)
+		}
+	}
+	return n.leaf.ListData(n.typ, n.layer, children[0])
+}
+
+// readLeaf appends rows [from, to) of the current page to the cursor's leaf.
+func (c *cursor) readLeaf(ctx context.Context, from, to uint64) error {
+	switch {
+	case c.pl.mini != nil && c.pl.lists != nil:
+		return c.readLists(ctx, from, to)
+	case c.pl.mini != nil:
+		return c.readMini(ctx, c.leaf.Values, from, to)
+	case c.pl.full != nil:
+		return c.readFullZip(ctx, c.leaf.Values, from, to)
+	case c.pl.constant != nil:
+		return c.pl.constant.AppendLeaf(c.leaf, from, to)
+	}
+	return fmt.Errorf("nested column in a page of version 2.0: %w", errs.ErrUnsupported)
+}
+
+// readLists appends rows of a mini-block page with lists. A row may go on over any number of chunks.
+func (c *cursor) readLists(ctx context.Context, from, to uint64) error {
+	goOn := false
+	for i := 0; from < to || goOn; {
+		if goOn {
+			i++
+		} else {
+			i = sort.Search(len(c.pl.lists), func(i int) bool { return from < c.pl.lists[i].First+uint64(c.pl.lists[i].Starts) })
+		}
+		if i != c.chunk {
+			if err := c.loadChunk(ctx, i); err != nil {
+				return err
+			}
+		}
+		ch := c.pl.lists[i]
+		last := ch.First + uint64(ch.Starts)
+		upTo := min(to, last)
+		if err := c.pl.mini.AppendLists(c.leaf, &c.state, int(from-ch.First), int(upTo-from), goOn); err != nil {
+			return err
+		}
+		from = upTo
+		goOn = from == last && ch.Partial
+	}
+	return nil
+}
+
+// listsAhead is chunksAhead for pages with lists: chunks are counted in row starts, and rows may go on in the next.
+func (c *cursor) listsAhead(i int) uint64 {
+	chunks, lists := c.pl.chunks, c.pl.lists
+	start := uint64(chunks[i].Offset)
+	end := start + uint64(chunks[i].Size)
+	want := c.want
+	for k := i; k+1 < len(chunks); {
+		k++
+		next := uint64(chunks[k].Offset) + uint64(chunks[k].Size)
+		if c.want == nil {
+			if c.p.first+lists[k].First >= c.end && !lists[k-1].Partial {
+				break
+			}
+		} else {
+			for len(want) > 0 && want[0] < c.p.first+lists[k].First {
+				want = want[1:]
+			}
+			// Why: only the chunk's last row can go on in the next; reading it in vain costs one chunk.
+			goesOn := lists[k-1].Partial && len(want) < len(c.want)
+			if starts := len(want) > 0 && want[0] < c.p.first+lists[k].First+uint64(lists[k].Starts); !starts && !goesOn {
+				if len(want) == 0 || uint64(chunks[k].Offset) > end+gapBytes {
+					break
+				}
+				continue
+			}
+		}
+		if uint64(chunks[k].Offset) > end+gapBytes || next-start > uint64(c.window) {
+			break
+		}
+		end = next
+	}
+	return end
+}
