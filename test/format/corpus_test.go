@@ -23,6 +23,7 @@ import (
 const (
 	envCorpus = "LANCESQL_CORPUS" // a folder that keeps the generated corpus between runs; docs/testing.md
 	envSoak   = "LANCESQL_SOAK"
+	envSeed   = "LANCESQL_SEED" // a number; another one is another corpus of the same shapes
 )
 
 // entry is one file or table of a corpus, as its manifest.json lists it.
@@ -77,6 +78,9 @@ func generated(t testing.TB) *corpus {
 	var args []string
 	if os.Getenv(envSoak) == "1" {
 		args = append(args, "--large")
+	}
+	if seed := os.Getenv(envSeed); seed != "" {
+		args = append(args, "--seed", seed)
 	}
 	dir := os.Getenv(envCorpus)
 	if dir == "" {

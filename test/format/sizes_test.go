@@ -172,7 +172,7 @@ func TestSizes(t *testing.T) {
 		var tasks []task
 		for i, s := range shapes() {
 			rec := s.record()
-			data, err := writeFile(rec, v, sizeBatch)
+			data, err := writeFile(rec, file.WriterOptions{Version: v}, sizeBatch)
 			require.NoError(t, err, s.name)
 			require.NoError(t, readBack(data, rec), s.name)
 			ours[s.name] = len(data)

@@ -51,13 +51,13 @@ func ask[T any](t *testing.T, dir string, tasks []task) map[string]T {
 func written() []file.Version { return []file.Version{file.V22(), file.V21()} }
 
 // writeFile returns rec as a data file, in batches of batch rows.
-func writeFile(rec arrow.RecordBatch, v file.Version, batch int64) ([]byte, error) {
+func writeFile(rec arrow.RecordBatch, o file.WriterOptions, batch int64) ([]byte, error) {
 	s, err := schema.FromArrow(rec.Schema())
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
-	w, err := file.NewWriter(&out, s, file.WriterOptions{Version: v})
+	w, err := file.NewWriter(&out, s, o)
 	if err != nil {
 		return nil, err
 	}
@@ -87,15 +87,17 @@ func TestWrittenByUs(t *testing.T) {
 		for _, v := range written() {
 			label := stem(name) + "." + v.String()
 			checked = append(checked, label+"/*")
-			err := guard(func() error {
-				data, err := writeFile(rec, v, 64)
+			for _, o := range []file.WriterOptions{{Version: v}, {Version: v, MaxPageBytes: 3000}} {
+				err := guard(func() error {
+					data, err := writeFile(rec, o, 64)
+					if err != nil {
+						return err
+					}
+					return readBack(data, rec)
+				})
 				if err != nil {
-					return err
+					faults = append(faults, fault{label, "*", "write", err.Error()})
 				}
-				return readBack(data, rec)
-			})
-			if err != nil {
-				faults = append(faults, fault{label, "*", "write", err.Error()})
 			}
 		}
 	}
@@ -177,7 +179,8 @@ func (m *matrix) add(t *testing.T, name string) {
 		label := stem(name) + "." + v.String()
 		path := filepath.Join(m.dir, label+".file")
 		m.write(label, task{Name: label, Kind: "file", Path: path, Truth: m.c.path(name)}, func() error {
-			data, err := writeFile(rec, v, []int64{100_000, 8192, 999}[rng.IntN(3)])
+			o := file.WriterOptions{Version: v, MaxPageBytes: []int{0, 0, 300_000, 20_000}[rng.IntN(4)]}
+			data, err := writeFile(rec, o, []int64{100_000, 8192, 999}[rng.IntN(3)])
 			if err != nil {
 				return err
 			}

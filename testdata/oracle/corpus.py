@@ -1,6 +1,6 @@
 """Writes a corpus of Lance files with pylance and lancedb, each beside the truth as an Arrow IPC file.
 
-    corpus.py DIR [--large] [--only GLOB] [--verify] [--golden]
+    corpus.py DIR [--large] [--only GLOB] [--verify] [--golden] [--seed N]
 
 DIR/manifest.json lists what was written:
     {"pylance": "14.0.2", "files": [{"name", "kind", "path", "truth", "version", "rows"}, ...]}
@@ -33,13 +33,13 @@ class Spec:
         self.name, self.columns, self.versions, self.batch = name, columns, versions, batch
         self.large, self.options = large, options
 
-    def table(self):
-        """The truth, a function of the name."""
+    def table(self, variant):
+        """The truth, a function of the name and of the variant."""
         seed = int.from_bytes(self.name.encode(), "little") % (2**63)
         fields, arrays = [], []
         for i, (field, make) in enumerate(self.columns):
             fields.append(field)
-            arrays.append(make(np.random.default_rng([seed, i])))
+            arrays.append(make(np.random.default_rng([seed, i] if variant == 0 else [seed, i, variant])))
         return pa.Table.from_batches([pa.record_batch(arrays, schema=pa.schema(fields))])
 
 
@@ -364,13 +364,14 @@ def write_truth(path, table, golden):
             w.write_batch(b)
 
 
-def write_specs(out, chosen, golden, verify):
+def write_specs(out, chosen, args):
     from lance.file import LanceFileWriter
     import corpus_check
 
+    golden, verify = args.golden, args.verify
     files, bad = [], []
     for spec in chosen:
-        table = spec.table()
+        table = spec.table(args.seed)
         truth = f"truth/{spec.name}.arrow"
         write_truth(os.path.join(out, truth), table, golden)
         for version in spec.versions:
@@ -398,7 +399,7 @@ def write_specs(out, chosen, golden, verify):
 def shard(args, index, count):
     """One of several processes: every count-th spec."""
     chosen = [s for s in (golden_specs() if args.golden else specs()) if fnmatch.fnmatch(s.name, args.only) and (args.large or not s.large)]
-    files, bad = write_specs(args.dir, chosen[index::count], args.golden, args.verify)
+    files, bad = write_specs(args.dir, chosen[index::count], args)
     if index == count - 1:
         import corpus_tables
         more, worse = corpus_tables.write(args.dir, args.only, args.golden)
@@ -414,6 +415,7 @@ def main():
     p.add_argument("--only", default="*")
     p.add_argument("--verify", action="store_true")
     p.add_argument("--golden", action="store_true")
+    p.add_argument("--seed", type=int, default=0, help="another number is another corpus of the same shapes")
     p.add_argument("--shard", help="internal: I/N")
     args = p.parse_args()
     if args.shard:
