@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"lancesql/internal/arrowx"
 	"lancesql/lance/file"
 )
 
@@ -35,6 +36,7 @@ type bench struct {
 	take  int // rows of one take
 	// rounds of each measurement; the two sides take turns.
 	rounds int
+	mem    *arrowx.Recycler
 }
 
 // run measures one case: scan, take and write.
@@ -85,7 +87,7 @@ func (b *bench) turns(operation string, rows int, ours, theirs func() (answer, e
 }
 
 func (b *bench) scan(ctx context.Context, _, path string, rows int) (result, error) {
-	return b.turns("scan", rows, func() (answer, error) { return scan(ctx, path, b.batch) },
+	return b.turns("scan", rows, func() (answer, error) { return scan(ctx, path, b.batch, b.mem) },
 		func() (answer, error) { return b.ref.ask(request{Op: "scan", Path: path, Batch: b.batch}) })
 }
 
@@ -95,7 +97,7 @@ func (b *bench) random(ctx context.Context, _, path string, rows int) (result, e
 		return result{}, err
 	}
 	defer src.f.Close()
-	r, err := file.Open(ctx, src, file.ReaderOptions{})
+	r, err := file.Open(ctx, src, file.ReaderOptions{Allocator: b.mem})
 	if err != nil {
 		return result{}, err
 	}

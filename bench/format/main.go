@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+
+	"lancesql/internal/arrowx"
 )
 
 // config is what the command line says.
@@ -77,7 +79,7 @@ func run(ctx context.Context, c config, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &bench{ref: ref, dir: c.dir, batch: c.batch, take: c.take, rounds: c.rounds}
+	b := &bench{ref: ref, dir: c.dir, batch: c.batch, take: c.take, rounds: c.rounds, mem: arrowx.NewRecycler(0)}
 	r := report{Rows: c.rows, Batch: c.batch, Rounds: c.rounds, Procs: runtime.GOMAXPROCS(0)}
 	for _, k := range cases() {
 		if !strings.Contains(k.name, c.only) {

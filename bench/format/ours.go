@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
+	"lancesql/internal/arrowx"
 	"lancesql/lance/file"
 	"lancesql/lance/schema"
 )
@@ -54,15 +55,15 @@ func timed(work func() (answer, error)) (answer, error) {
 	return a, err
 }
 
-// scan opens a file and reads all of it.
-func scan(ctx context.Context, path string, batch int) (answer, error) {
+// scan opens a file and reads all of it. Batches are released at once, so their memory can be used again.
+func scan(ctx context.Context, path string, batch int, mem *arrowx.Recycler) (answer, error) {
 	var a answer
 	src, err := openDisk(path)
 	if err != nil {
 		return a, err
 	}
 	defer src.f.Close()
-	r, err := file.Open(ctx, src, file.ReaderOptions{})
+	r, err := file.Open(ctx, src, file.ReaderOptions{Allocator: mem})
 	if err != nil {
 		return a, err
 	}
