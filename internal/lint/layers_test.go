@@ -156,7 +156,7 @@ func foreign() map[string][]string {
 		"gopkg.in/src-d/go-errors":         {"sqlbackend"},
 		"github.com/sirupsen/logrus":       {"sqlbackend"},
 		"github.com/cockroachdb/apd":       {"sqlbackend"},
-		"github.com/cockroachdb/pebble/":   {"indexes/pkstore", "internal/objstore"},
+		"github.com/cockroachdb/pebble/":   {"indexes/pkstore", "internal/objstore", "internal/logfile"},
 		"google.golang.org/protobuf/":      {"lance", "lsm/shardmanifest.go", "lsm/shardmanifest_test.go", "lsm/inspect.go", "indexes"},
 		"github.com/go-sql-driver/mysql":   {"bench", "test/e2e", "internal/testkit", "sqlbackend"},
 		"gopkg.in/yaml.v3":                 {"cmd/lancesql"},
