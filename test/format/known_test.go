@@ -5,18 +5,16 @@ import "lancesql/lance/file"
 // knownReads lists what the reader does not read yet: FILE/COLUMN globs and why. It may only shrink.
 func knownReads() map[string]string {
 	return map[string]string{
-		"nested-*/*":     "nested types",
-		"list_*/*":       "nested types",
-		"large_list_*/*": "nested types",
-		"struct*/*":      "nested types",
-		"map*/*":         "nested types",
-		"fsl_struct*/*":  "nested types",
-		"rows-*/*":       "nested types",
-		"pages-*/l":      "nested types",
-		"table_*/*":      "nested types",
-		"dict*/*":        "dictionary types",
-		"packed*/*":      "packed structs",
-		"blob*/*":        "blob layout",
+		"nested-*.2.0/*":     "nested types of 2.0",
+		"list_*.2.0/*":       "nested types of 2.0",
+		"large_list_*.2.0/*": "nested types of 2.0",
+		"struct*.2.0/*":      "nested types of 2.0",
+		"pages-*.2.0/l":      "nested types of 2.0",
+		"table_*.2.0/*":      "nested types of 2.0",
+		"fsl_struct*/*":      "fixed-size lists of structs",
+		"dict*/*":            "dictionary types",
+		"packed*/*":          "packed structs",
+		"blob*/*":            "blob layout",
 	}
 }
 
