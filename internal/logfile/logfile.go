@@ -1,0 +1,214 @@
+package logfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"lancesql/internal/errs"
+)
+
+const (
+	suffix        = ".log"
+	zeroPiece     = 256 << 10
+	fileBytesMax  = 2 << 30
+	slotMax       = 1<<31 - 1
+	writeCategory = vfs.DiskWriteCategory("lancesql-journal")
+)
+
+// Dir is a directory of files named by slot number ("17.log"). Other names in it are left alone. It is used by
+// one goroutine at a time; the Files are independent of it.
+type Dir struct {
+	fs   vfs.FS
+	path string
+}
+
+// Open makes the directory, and its parents, durably.
+func Open(fs vfs.FS, path string) (*Dir, error) {
+	d := &Dir{fs: fs, path: path}
+	var missing []string
+	for p := path; ; p = fs.PathDir(p) {
+		if _, err := fs.Stat(p); err == nil || fs.PathDir(p) == p {
+			break
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("log directory %s: %w", path, err)
+		}
+		missing = append(missing, p)
+	}
+	for _, p := range slices.Backward(missing) {
+		if err := fs.MkdirAll(p, 0o755); err != nil {
+			return nil, fmt.Errorf("make log directory %s: %w", p, noSpace(err))
+		}
+		if err := d.syncDir(fs.PathDir(p)); err != nil { // Durable: the new directory
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// Slots lists the slots in use, ascending.
+func (d *Dir) Slots() ([]int, error) {
+	names, err := d.fs.List(d.path)
+	if err != nil {
+		return nil, fmt.Errorf("list log directory %s: %w", d.path, err)
+	}
+	var slots []int
+	for _, name := range names {
+		digits, ok := strings.CutSuffix(name, suffix)
+		n, err := strconv.Atoi(digits)
+		if ok && err == nil && n >= 0 && n <= slotMax && strconv.Itoa(n) == digits {
+			slots = append(slots, n)
+		}
+	}
+	slices.Sort(slots)
+	return slots, nil
+}
+
+// Create makes the file of a slot, size bytes of zeros, durable on return. errs.ErrNoSpace if there is no room,
+// errs.ErrLimit for a size beyond 2 GiB. A file already there is overwritten from its beginning and lengthened.
+func (d *Dir) Create(slot int, size int64) (*File, error) {
+	if size <= 0 || size > fileBytesMax {
+		return nil, fmt.Errorf("log file of %d bytes: %w", size, errs.ErrLimit)
+	}
+	name := d.name(slot)
+	f, err := d.fs.Create(name, writeCategory)
+	if err != nil {
+		return nil, fmt.Errorf("create log file %s: %w", name, noSpace(err))
+	}
+	lf := &File{f: f, name: name, size: size}
+	if err := lf.zero(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if err := d.syncDir(d.path); err != nil { // Durable: the file's name
+		return nil, errors.Join(err, f.Close())
+	}
+	return lf, nil
+}
+
+// Open opens the file of a slot for reading and writing; errs.ErrNotFound if there is none.
+func (d *Dir) Open(slot int) (*File, error) {
+	name := d.name(slot)
+	f, err := d.fs.OpenReadWrite(name, writeCategory)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("log file %s: %w", name, errs.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open log file %s: %w", name, err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("log file %s: %w", name, err), f.Close())
+	}
+	return &File{f: f, name: name, size: info.Size()}, nil
+}
+
+// Remove deletes the file of a slot; an absent one is not an error. It may come back after a crash.
+func (d *Dir) Remove(slot int) error {
+	if err := d.fs.Remove(d.name(slot)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove log file: %w", err)
+	}
+	return nil
+}
+
+func (d *Dir) name(slot int) string { return d.fs.PathJoin(d.path, strconv.Itoa(slot)+suffix) }
+
+func (d *Dir) syncDir(path string) error {
+	dir, err := d.fs.OpenDir(path)
+	if err != nil {
+		return fmt.Errorf("sync directory %s: %w", path, err)
+	}
+	err = dir.Sync()
+	_ = dir.Close() // only synced
+	if err != nil {
+		return fmt.Errorf("sync directory %s: %w: %w", path, errs.ErrSync, err)
+	}
+	return nil
+}
+
+func noSpace(err error) error {
+	if vfs.IsNoSpaceError(err) {
+		return fmt.Errorf("%w: %w", errs.ErrNoSpace, err)
+	}
+	return err
+}
+
+// File is one preallocated file. Reads may run beside one writer.
+type File struct {
+	f      vfs.File
+	name   string
+	size   int64
+	broken atomic.Bool
+}
+
+// Name returns the path of the file, for messages.
+func (f *File) Name() string { return f.name }
+
+// Size returns the length in bytes.
+func (f *File) Size() int64 { return f.size }
+
+// ReadAt fills p from offset off; io.ErrUnexpectedEOF beyond the end.
+func (f *File) ReadAt(p []byte, off int64) error {
+	n, err := f.f.ReadAt(p, off)
+	if n == len(p) {
+		return nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("read %s at %d: %w", f.name, off, err)
+}
+
+// WriteAt overwrites p at off, inside the preallocated size (errs.ErrLimit beyond it). Durable after Sync.
+func (f *File) WriteAt(p []byte, off int64) error {
+	if f.broken.Load() {
+		return fmt.Errorf("write %s: %w", f.name, errs.ErrSync)
+	}
+	if off < 0 || off+int64(len(p)) > f.size {
+		return fmt.Errorf("write %s: %d bytes at %d of %d: %w", f.name, len(p), off, f.size, errs.ErrLimit)
+	}
+	if _, err := f.f.WriteAt(p, off); err != nil {
+		f.broken.Store(true)
+		return fmt.Errorf("write %s at %d: %w: %w", f.name, off, errs.ErrSync, err)
+	}
+	return nil
+}
+
+// Sync makes everything written durable. After an error nothing about the file can be believed (I2).
+func (f *File) Sync() error {
+	if f.broken.Load() {
+		return fmt.Errorf("sync %s: %w", f.name, errs.ErrSync)
+	}
+	if err := f.f.SyncData(); err != nil {
+		f.broken.Store(true)
+		return fmt.Errorf("sync %s: %w: %w", f.name, errs.ErrSync, err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (f *File) Close() error { return f.f.Close() }
+
+// zero writes the whole file and syncs data and length.
+func (f *File) zero() error {
+	piece := make([]byte, min(int64(zeroPiece), f.size))
+	for off := int64(0); off < f.size; off += int64(len(piece)) {
+		n := min(int64(len(piece)), f.size-off)
+		if _, err := f.f.Write(piece[:n]); err != nil {
+			return fmt.Errorf("preallocate %s: %w", f.name, noSpace(err))
+		}
+	}
+	if err := f.f.Sync(); err != nil { // Durable: the blocks and the length
+		if vfs.IsNoSpaceError(err) {
+			return fmt.Errorf("preallocate %s: %w", f.name, noSpace(err))
+		}
+		return fmt.Errorf("preallocate %s: %w: %w", f.name, errs.ErrSync, err)
+	}
+	return nil
+}
