@@ -95,10 +95,11 @@ func (d *Dir) Create(slot int, size int64) (*File, error) {
 // Open opens the file of a slot for reading and writing; errs.ErrNotFound if there is none.
 func (d *Dir) Open(slot int) (*File, error) {
 	name := d.name(slot)
-	f, err := d.fs.OpenReadWrite(name, writeCategory)
-	if errors.Is(err, os.ErrNotExist) {
+	// Why look first: OpenReadWrite makes a missing file.
+	if _, err := d.fs.Stat(name); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("log file %s: %w", name, errs.ErrNotFound)
 	}
+	f, err := d.fs.OpenReadWrite(name, writeCategory)
 	if err != nil {
 		return nil, fmt.Errorf("open log file %s: %w", name, err)
 	}
