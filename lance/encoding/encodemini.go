@@ -3,6 +3,7 @@ package encoding
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"lancesql/lance/pb"
 )
@@ -240,6 +241,8 @@ func appendInline(dst, values []byte, size int) []byte {
 func (w *miniWriter) writeStrings() {
 	v := w.v
 	wo := v.typ.OffsetBits() / 8
+	plain := v.data.len() + v.offs.len() + v.valid.len()
+	w.data = make([]byte, 0, plain+plain/64+1024)
 	for from := 0; from < v.n; {
 		to := w.stringChunk(from, wo)
 		w.begin(from, to, 1)
@@ -247,14 +250,11 @@ func (w *miniWriter) writeStrings() {
 		lo, _ := v.span(from)
 		_, hi := v.span(to - 1)
 		head := (to - from + 1) * wo
+		w.data = slices.Grow(w.data, head+hi-lo)[:start+head]
 		if wo == 4 {
-			for _, o := range wordsOf[uint32](v.offs.bytes())[from : to+1] {
-				w.data = binary.LittleEndian.AppendUint32(w.data, o+uint32(head-lo))
-			}
+			shift(w.data[start:], wordsOf[uint32](v.offs.bytes())[from:to+1], uint32(head-lo))
 		} else {
-			for _, o := range wordsOf[uint64](v.offs.bytes())[from : to+1] {
-				w.data = binary.LittleEndian.AppendUint64(w.data, o+uint64(head-lo))
-			}
+			shift(w.data[start:], wordsOf[uint64](v.offs.bytes())[from:to+1], uint64(head-lo))
 		}
 		w.data = append(w.data, v.data.bytes()[lo:hi]...)
 		for (len(w.data)-start)%wo != 0 {
@@ -263,6 +263,19 @@ func (w *miniWriter) writeStrings() {
 		w.closeBuffer(start)
 		w.end(to-from, to == v.n)
 		from = to
+	}
+}
+
+// shift writes offsets moved by delta (modulo the width) to dst.
+func shift[T uint32 | uint64](dst []byte, offs []T, delta T) {
+	if bitsOf[T]() == 32 {
+		for i, o := range offs {
+			binary.LittleEndian.PutUint32(dst[4*i:], uint32(o+delta))
+		}
+		return
+	}
+	for i, o := range offs {
+		binary.LittleEndian.PutUint64(dst[8*i:], uint64(o+delta))
 	}
 }
 
