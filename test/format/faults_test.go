@@ -113,7 +113,7 @@ func grouped(faults []fault) []string {
 		var b strings.Builder
 		fmt.Fprintf(&b, "%d x %s", len(g), c)
 		for i, f := range g {
-			if i == 6 {
+			if i == 12 {
 				fmt.Fprintf(&b, "\n    … %d more", len(g)-i)
 				break
 			}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -48,7 +49,7 @@ func judge(t *testing.T, c *corpus) {
 			truth, last = readTruth(t, c.path(e.Truth)), e.Truth
 		}
 		for _, f := range truth.Schema().Fields() {
-			checked = append(checked, e.Name+"/"+f.Name)
+			checked = append(checked, e.Name+"/"+f.Name, e.Name+"/"+f.Name+" bytes")
 		}
 		checked = append(checked, e.Name+"/*")
 		faults = append(faults, readFile(t, c, e, truth)...)
@@ -75,6 +76,7 @@ func seeded(name string) *rand.Rand {
 type reading struct {
 	e      entry
 	truth  arrow.RecordBatch
+	src    *memFile
 	r      *file.Reader
 	mem    *counting
 	rng    *rand.Rand
@@ -97,7 +99,7 @@ func (d *reading) check(column, step string, f func() error) bool {
 func readFile(t *testing.T, c *corpus, e entry, truth arrow.RecordBatch) []fault {
 	t.Helper()
 	src := openFile(t, c.path(e.Path))
-	d := &reading{e: e, truth: truth, mem: newCounting(), rng: seeded(e.Name)}
+	d := &reading{e: e, truth: truth, src: src, mem: newCounting(), rng: seeded(e.Name)}
 	if !d.check("*", "open", func() (err error) {
 		d.r, err = file.Open(context.Background(), src, file.ReaderOptions{Allocator: d.mem})
 		if err != nil {
@@ -169,7 +171,35 @@ func (d *reading) column(i int, f *schema.Field) bool {
 		ok = d.check(f.Name, "take", func() error { return d.take(fields, i, d.rows(count)) }) && ok
 	}
 	ok = d.check(f.Name, "mask", func() error { return d.take(fields, i, d.mask()) }) && ok
+	if ok && n > 50_000 {
+		d.check(f.Name+" bytes", "bytes of a take", func() error { return d.amplification(fields, i) })
+	}
 	return ok
+}
+
+// amplification checks that taking a few rows reads a small part of a large column: what was read before is cached.
+func (d *reading) amplification(fields []*schema.Field, i int) error {
+	size := uint64(0)
+	desc, problems := file.Describe(context.Background(), d.src)
+	if len(problems) > 0 {
+		return problems[0]
+	}
+	for _, c := range desc.Columns {
+		if name, _, _ := strings.Cut(c.Field, "."); name == fields[0].Name {
+			size += c.Bytes()
+		}
+	}
+	if size < 500_000 { // a few chunks are much of it
+		return nil
+	}
+	before := d.src.read.Load()
+	if err := d.take(fields, i, d.rows(10)); err != nil {
+		return err
+	}
+	if got := uint64(d.src.read.Load() - before); got > size/3 {
+		return fmt.Errorf("10 rows read %d of %d bytes", got, size)
+	}
+	return nil
 }
 
 // batchRows is small only for small files, so that time stays bounded.
