@@ -45,7 +45,7 @@ func Missing(t testing.TB, what string) {
 	if os.Getenv(EnvRequire) == "1" {
 		t.Fatalf("%s, and %s=1", what, EnvRequire)
 	}
-	t.Skipf("%s (make oracle installs it; %s=1 makes this a failure)", what, EnvRequire)
+	t.Skipf("%s (%s=1 makes this a failure)", what, EnvRequire)
 }
 
 // Python returns the interpreter that has the reference implementation; it ends the test if there is none.
@@ -56,7 +56,7 @@ func Python(t testing.TB) string {
 		p = filepath.Join(Root(t), ".venv", "bin", "python")
 	}
 	if _, err := os.Stat(p); err != nil {
-		Missing(t, "no Python with pylance at "+p)
+		Missing(t, "no Python with pylance at "+p+", which `make oracle` installs")
 	}
 	return p
 }
@@ -69,7 +69,7 @@ func NodeModules(t testing.TB) string {
 		dir = filepath.Join(Root(t), ".oracle", "node_modules")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "@lancedb", "lancedb", "package.json")); err != nil {
-		Missing(t, "no @lancedb/lancedb in "+dir)
+		Missing(t, "no @lancedb/lancedb in "+dir+", which `make oracle` installs")
 	}
 	Program(t, "node")
 	return dir
