@@ -23,6 +23,7 @@ const (
 // column is the loaded metadata of one physical column. Immutable except for the plans of its pages.
 type column struct {
 	index uint32
+	rows  uint64 // values: rows of the file, except below lists of version 2.0
 	pages []*page
 }
 
@@ -91,9 +92,7 @@ func (r *Reader) parseColumn(index uint32, m *pb.ColumnMetadata) (*column, error
 		first += pg.rows
 		c.pages = append(c.pages, pg)
 	}
-	if first != r.rows {
-		return nil, fmt.Errorf("pages hold %d rows, the file %d", first, r.rows)
-	}
+	c.rows = first
 	return c, nil
 }
 

@@ -30,6 +30,7 @@ type cursor struct {
 	typ    encoding.Type
 	window int            // bytes to read ahead
 	leaf   *encoding.Leaf // of a nested column, else nil; then rows go here
+	tree   *oldTree       // of a nested field of version 2.0: the cursor only passes requests on
 
 	p  *page
 	pl *plan
@@ -53,6 +54,9 @@ type cursor struct {
 }
 
 func (c *cursor) close() {
+	if c.tree != nil {
+		c.tree.close()
+	}
 	c.r.giveBack(c.data)
 	c.data = nil
 	c.state.Close()
@@ -62,6 +66,10 @@ func (c *cursor) close() {
 
 // read appends rows [from, to) of the file to dst.
 func (c *cursor) read(ctx context.Context, dst *encoding.Vector, from, to uint64) error {
+	if c.tree != nil {
+		c.tree.exact = c.want != nil
+		return c.tree.append(ctx, from, to)
+	}
 	rows := to - from
 	if c.want == nil {
 		// A batch is likely to be about as large as the previous one.

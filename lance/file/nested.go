@@ -18,6 +18,8 @@ import (
 type nested struct {
 	root   *nestedNode
 	leaves []*cursor // with their leaf set, in column order
+
+	old *oldTree // version 2.0: instead of root; then leaves is one cursor that stands for the field
 }
 
 // nestedNode is one field of the tree.
@@ -33,6 +35,19 @@ type nestedNode struct {
 func (r *Reader) projectNested(ctx context.Context, f *schema.Field, dt arrow.DataType, cols map[int32]int32, window int) (*nested, error) {
 	n := &nested{}
 	var err error
+	if r.version == V20() {
+		if n.old, err = r.oldTree(ctx, f, dt, cols); err != nil {
+			return nil, err
+		}
+		count := n.old.leafCount()
+		n.old.walk(func(t *oldTree) {
+			if t.cur != nil {
+				t.cur.window = max(minWindowBytes, window/count)
+			}
+		})
+		n.leaves = []*cursor{{r: r, tree: n.old, col: &column{rows: r.rows}}}
+		return n, nil
+	}
 	if n.root, err = r.nestedNode(ctx, n, f, dt, cols, nil); err != nil {
 		return nil, err
 	}
@@ -98,13 +113,22 @@ func (r *Reader) nestedNode(ctx context.Context, n *nested, f *schema.Field, dt 
 
 // leafCursor opens the column of a field that owns one.
 func (r *Reader) leafCursor(ctx context.Context, f *schema.Field, dt arrow.DataType, cols map[int32]int32) (*cursor, error) {
-	index, ok := cols[f.ID]
-	if !ok {
-		return nil, fmt.Errorf("field id %d has no column in %s: %w", f.ID, r.src.Name(), errs.ErrInvalid)
-	}
 	typ, err := encoding.TypeOf(dt)
 	if err != nil {
 		return nil, err
+	}
+	c, err := r.cursorOf(ctx, f, typ, cols)
+	if err == nil && c.col.rows != r.rows {
+		return nil, errs.Corrupt(r.src.Name(), int64(r.extents[c.col.index].pos), "the pages of column %d hold %d rows, the file %d", c.col.index, c.col.rows, r.rows)
+	}
+	return c, err
+}
+
+// cursorOf opens the column of a field, whose rows need not be those of the file.
+func (r *Reader) cursorOf(ctx context.Context, f *schema.Field, typ encoding.Type, cols map[int32]int32) (*cursor, error) {
+	index, ok := cols[f.ID]
+	if !ok {
+		return nil, fmt.Errorf("field id %d has no column in %s: %w", f.ID, r.src.Name(), errs.ErrInvalid)
 	}
 	col, err := r.column(ctx, index)
 	if err != nil {
@@ -115,6 +139,9 @@ func (r *Reader) leafCursor(ctx context.Context, f *schema.Field, dt arrow.DataT
 
 // array reads one batch: read appends its rows to one column.
 func (n *nested) array(rows int, read func(f *fieldReader, dst *encoding.Vector) error) (arrow.Array, error) {
+	if n.old != nil {
+		return n.oldArray(rows, read)
+	}
 	defer func() {
 		for _, c := range n.leaves {
 			c.leaf.Reset()
@@ -137,6 +164,24 @@ func (n *nested) array(rows int, read func(f *fieldReader, dst *encoding.Vector)
 	defer data.Release()
 	if data.Len() != rows {
 		return nil, errs.Corrupt(n.leaves[0].r.src.Name(), -1, "field %q gave %d of %d rows", n.root.name, data.Len(), rows)
+	}
+	return array.MakeFromData(data), nil
+}
+
+func (n *nested) oldArray(rows int, read func(f *fieldReader, dst *encoding.Vector) error) (arrow.Array, error) {
+	defer n.old.reset()
+	n.old.reset()
+	c := n.leaves[0]
+	if err := read(&fieldReader{cur: c}, nil); err != nil {
+		return nil, err
+	}
+	data, err := n.old.data()
+	if err != nil {
+		return nil, c.r.pageError(c.col, &page{}, err)
+	}
+	defer data.Release()
+	if data.Len() != rows {
+		return nil, errs.Corrupt(c.r.src.Name(), -1, "nested field gave %d of %d rows", data.Len(), rows)
 	}
 	return array.MakeFromData(data), nil
 }
@@ -217,22 +262,23 @@ func (c *cursor) listsAhead(i int) uint64 {
 	chunks, lists := c.pl.chunks, c.pl.lists
 	start := uint64(chunks[i].Offset)
 	end := start + uint64(chunks[i].Size)
-	want := c.want
+	done := 0 // wanted rows that start before chunk k
 	for k := i; k+1 < len(chunks); {
 		k++
 		next := uint64(chunks[k].Offset) + uint64(chunks[k].Size)
+		first := c.p.first + lists[k].First
 		if c.want == nil {
-			if c.p.first+lists[k].First >= c.end && !lists[k-1].Partial {
+			if first >= c.end && !(lists[k-1].Partial && first == c.end) {
 				break
 			}
 		} else {
-			for len(want) > 0 && want[0] < c.p.first+lists[k].First {
-				want = want[1:]
+			for done < len(c.want) && c.want[done] < first {
+				done++
 			}
-			// Why: only the chunk's last row can go on in the next; reading it in vain costs one chunk.
-			goesOn := lists[k-1].Partial && len(want) < len(c.want)
-			if starts := len(want) > 0 && want[0] < c.p.first+lists[k].First+uint64(lists[k].Starts); !starts && !goesOn {
-				if len(want) == 0 || uint64(chunks[k].Offset) > end+gapBytes {
+			goesOn := lists[k-1].Partial && done > 0 && c.want[done-1] == first-1
+			starts := done < len(c.want) && c.want[done] < first+uint64(lists[k].Starts)
+			if !starts && !goesOn {
+				if done == len(c.want) || uint64(chunks[k].Offset) > end+gapBytes {
 					break
 				}
 				continue

@@ -155,8 +155,22 @@ func (f *Field) DataType() (arrow.DataType, error) {
 		key.Nullable = false // the format demands it, and Arrow panics otherwise
 		return arrow.MapOfFields(key, st.Field(1)), nil
 	}
+	if digits, ok := strings.CutPrefix(f.LogicalType, structListPrefix); ok {
+		item, err := f.onlyChild()
+		if err != nil {
+			return nil, err
+		}
+		n, err := parseSize(f.LogicalType, digits)
+		if err != nil {
+			return nil, err
+		}
+		return arrow.FixedSizeListOfField(int32(n), item), nil
+	}
 	return ParseLogicalType(f.LogicalType)
 }
+
+// structListPrefix begins the logical type of fixed-size lists of structs, the only ones with a child field.
+const structListPrefix = "fixed_size_list:struct:"
 
 func (f *Field) onlyChild() (arrow.Field, error) {
 	if len(f.Children) != 1 {
