@@ -50,6 +50,10 @@ def column(case, rows):
         return pa.array(rng.random(rows) < 0.5)
     if case == "vectors float32[128]":
         return pa.FixedSizeListArray.from_arrays(pa.array(rng.standard_normal(rows * 128, dtype=np.float32)), 128)
+    if case == "lists of int32":
+        lengths = rng.integers(0, 9, rows)
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(rng.integers(0, 10_000, offsets[-1], dtype=np.int32)))
     raise ValueError(case)
 
 
