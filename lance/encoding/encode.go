@@ -13,7 +13,8 @@ const fullZipBytes = 256
 
 // PageOptions selects what the target version of the file allows.
 type PageOptions struct {
-	Large bool // version 2.2 and later: 32-bit chunk words, constant pages with a value
+	Large  bool // version 2.2 and later: 32-bit chunk words, constant pages with a value
+	Binary bool // the values are no text: FSST, which the reference never uses for them, must gain more to be worth its time
 }
 
 // Page is one encoded page: its description and its buffers in page order.
@@ -38,7 +39,7 @@ func EncodePage(v *Vector, o PageOptions) (Page, error) {
 		}
 	}
 	if v.widest() >= fullZipBytes {
-		return encodeFullZip(v)
+		return encodeFullZip(v, o)
 	}
 	return encodeMini(v, o)
 }

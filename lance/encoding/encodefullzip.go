@@ -7,7 +7,7 @@ import (
 )
 
 // encodeFullZip encodes a page of wide rows.
-func encodeFullZip(v *Vector) (Page, error) {
+func encodeFullZip(v *Vector, o PageOptions) (Page, error) {
 	l := &pb.FullZipLayout{NumItems: uint32(v.n), NumVisibleItems: uint32(v.n), Layers: v.layers()}
 	if v.n > math.MaxUint32 {
 		return Page{}, corrupt("page of %d rows", v.n)
@@ -19,7 +19,7 @@ func encodeFullZip(v *Vector) (Page, error) {
 	if v.typ.Variable() {
 		l.Details = &pb.FullZipLayout_BitsPerOffset{BitsPerOffset: uint32(v.typ.OffsetBits())}
 		l.ValueCompression = variableCE(v.typ.OffsetBits())
-		if packed, table := compressStrings(v); packed != nil {
+		if packed, table := compressStrings(v, o); packed != nil {
 			defer packed.releaseShared()
 			v = packed
 			l.ValueCompression = fsstCE(table, l.ValueCompression)

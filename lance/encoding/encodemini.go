@@ -48,7 +48,7 @@ func encodeMini(v *Vector, o PageOptions) (Page, error) {
 	}
 	if v.typ.Variable() {
 		l.ValueCompression = variableCE(v.typ.OffsetBits())
-		if packed, table := compressStrings(v); packed != nil {
+		if packed, table := compressStrings(v, o); packed != nil {
 			defer packed.releaseShared()
 			w.v = packed
 			l.ValueCompression = fsstCE(table, l.ValueCompression)

@@ -89,14 +89,25 @@ func (e *fsstEncoder) best(c *fsstCounts) []fsstSymbol {
 			gain[joined] += uint64(n) * uint64(length)
 		}
 	}
-	all := make([]fsstSymbol, 0, len(gain))
-	for s := range gain {
-		all = append(all, s)
+	type candidate struct {
+		fsstSymbol
+		gain uint64
 	}
-	slices.SortFunc(all, func(a, b fsstSymbol) int {
-		return cmp.Or(cmp.Compare(gain[b], gain[a]), cmp.Compare(a.length, b.length), cmp.Compare(a.bytes, b.bytes))
+	all := make([]candidate, 0, len(gain))
+	for s, n := range gain {
+		all = append(all, candidate{s, n})
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		if a.gain != b.gain {
+			return cmp.Compare(b.gain, a.gain)
+		}
+		return cmp.Or(cmp.Compare(a.length, b.length), cmp.Compare(a.bytes, b.bytes))
 	})
-	return all
+	out := make([]fsstSymbol, len(all))
+	for i, c := range all {
+		out[i] = c.fsstSymbol
+	}
+	return out
 }
 
 // table returns the table in stored form.

@@ -113,11 +113,12 @@ const (
 	fsstMinLongest = 5        // bytes of the longest value
 	fsstKeep       = 80       // percent of the original size that compressed data may have at most
 	fsstKeepSample = 70       // the same for the sample, which the table fits better than the rest
+	fsstKeepBinary = 45       // the same for samples of binary columns
 )
 
 // compressStrings returns a vector with the FSST-compressed values of v, sharing v's validity, and the table; nil if
 // compression does not pay.
-func compressStrings(v *Vector) (*Vector, []byte) {
+func compressStrings(v *Vector, o PageOptions) (*Vector, []byte) {
 	if v.data.len() < fsstMinBytes || v.widest() < fsstMinLongest {
 		return nil, nil
 	}
@@ -128,7 +129,11 @@ func compressStrings(v *Vector) (*Vector, []byte) {
 		before += len(s)
 		after = e.compress(after, s)
 	}
-	if len(after)*100 > before*fsstKeepSample {
+	keep := fsstKeepSample
+	if o.Binary {
+		keep = fsstKeepBinary
+	}
+	if len(after)*100 > before*keep {
 		return nil, nil
 	}
 	out := NewVector(v.typ, v.mem)

@@ -54,11 +54,12 @@ type Writer struct {
 
 // columnWriter collects the rows of the next page of one column.
 type columnWriter struct {
-	field *schema.Field
-	typ   encoding.Type
-	vec   *encoding.Vector
-	first uint64 // rows in earlier pages
-	pages []*pb.ColumnPage
+	field  *schema.Field
+	typ    encoding.Type
+	binary bool // not text
+	vec    *encoding.Vector
+	first  uint64 // rows in earlier pages
+	pages  []*pb.ColumnPage
 }
 
 // NewWriter starts a file with the columns of s, which must not be empty. errs.ErrUnsupported for types or versions
@@ -90,7 +91,8 @@ func NewWriter(w io.Writer, s *schema.Schema, o WriterOptions) (*Writer, error) 
 		if err != nil {
 			return nil, fmt.Errorf("write field %q: %w", f.Name, err)
 		}
-		fw.columns = append(fw.columns, &columnWriter{field: f, typ: typ, vec: encoding.NewVector(typ, nil)})
+		fw.columns = append(fw.columns, &columnWriter{field: f, typ: typ, binary: dt.ID() == arrow.BINARY || dt.ID() == arrow.LARGE_BINARY,
+			vec: encoding.NewVector(typ, nil)})
 	}
 	return fw, nil
 }
@@ -188,7 +190,7 @@ func (w *Writer) flush(c *columnWriter) error {
 	if rows == 0 {
 		return nil
 	}
-	description, buffers, err := w.encode(c.vec)
+	description, buffers, err := w.encode(c)
 	if err != nil {
 		return w.fail(fmt.Errorf("encode column %q: %w", c.field.Name, err))
 	}
@@ -210,10 +212,10 @@ func (w *Writer) flush(c *columnWriter) error {
 	return nil
 }
 
-// encode makes a page of what a vector holds.
-func (w *Writer) encode(v *encoding.Vector) (description *pb.MetaEncoding, buffers [][]byte, err error) {
+// encode makes a page of the rows a column holds.
+func (w *Writer) encode(c *columnWriter) (description *pb.MetaEncoding, buffers [][]byte, err error) {
 	var message []byte
-	url := layoutURL
+	url, v := layoutURL, c.vec
 	if w.version == V20() {
 		url = arrayEncodingURL
 		page, err := encoding.EncodeOldPage(v)
@@ -225,7 +227,7 @@ func (w *Writer) encode(v *encoding.Vector) (description *pb.MetaEncoding, buffe
 			return nil, nil, err
 		}
 	} else {
-		page, err := encoding.EncodePage(v, encoding.PageOptions{Large: w.version == V22()})
+		page, err := encoding.EncodePage(v, encoding.PageOptions{Large: w.version == V22(), Binary: c.binary})
 		if err != nil {
 			return nil, nil, err
 		}
