@@ -25,6 +25,7 @@ type benchCase struct {
 func cases() []benchCase {
 	return []benchCase{
 		{"int64", 1}, {"float64", 1}, {"int64 bit-packed", 1}, {"int64 half null", 1}, {"bool", 1},
+		{"int32 sequential", 1}, {"decimal128 nullable", 1}, {"strings nullable", 1}, {"strings long", 20},
 		{"strings dictionary", 1}, {"strings FSST", 2}, {"strings plain", 1}, {"vectors float32[128]", 20}, {"lists of int32", 4},
 	}
 }

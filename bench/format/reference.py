@@ -35,6 +35,16 @@ def column(case, rows):
         return pa.array(rng.standard_normal(rows))
     if case == "int64 bit-packed":
         return pa.array(rng.integers(0, 1000, rows, dtype=np.int64))
+    if case == "int32 sequential":
+        return pa.array(np.arange(rows, dtype=np.int32))
+    if case == "decimal128 nullable":
+        return pa.array(rng.integers(0, 10**12, rows), pa.int64(), mask=rng.random(rows) < 0.1).cast(pa.decimal128(20, 0))
+    if case == "strings nullable":
+        words = np.array([f"user{v:x}" for v in range(50_000)])
+        return pa.array(words[rng.integers(0, len(words), rows)], pa.string(), mask=rng.random(rows) < 0.2)
+    if case == "strings long":
+        words = np.array(["lorem ", "ipsum ", "dolor ", "sit ", "amet ", "consectetur "])
+        return strings(["".join(words[rng.integers(0, 6, n)]) for n in rng.integers(40, 200, rows)])
     if case == "int64 half null":
         return pa.array(rng.integers(0, 100_000, rows, dtype=np.int64), mask=rng.random(rows) < 0.5)
     if case == "strings dictionary":
