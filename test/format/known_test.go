@@ -5,18 +5,10 @@ import "lancesql/lance/file"
 // knownReads lists what the reader does not read yet: FILE/COLUMN globs and why. It may only shrink.
 func knownReads() map[string]string {
 	return map[string]string{
-		"list_*-100000.2.[12]/* bytes": "a take of few rows reads much of a list column",
-		"map-100000.2.2/* bytes":       "a take of few rows reads much of a list column",
-		"nested-*.2.0/*":               "nested types of 2.0",
-		"list_*.2.0/*":                 "nested types of 2.0",
-		"large_list_*.2.0/*":           "nested types of 2.0",
-		"struct*.2.0/*":                "nested types of 2.0",
-		"pages-*.2.0/l":                "nested types of 2.0",
-		"table_*.2.0/*":                "nested types of 2.0",
-		"fsl_struct*/*":                "fixed-size lists of structs",
-		"dict*/*":                      "dictionary types",
-		"packed*/*":                    "packed structs",
-		"blob*/*":                      "blob layout",
+		"fsl_struct*/*": "fixed-size lists of structs",
+		"dict*/*":       "dictionary types",
+		"packed*/*":     "packed structs",
+		"blob*/*":       "blob layout",
 	}
 }
 
