@@ -23,7 +23,7 @@ func TestDamagedTables(t *testing.T) {
 	c := golden(t)
 	places := 60 // of each object
 	if os.Getenv(envSoak) == "1" {
-		places = 2000
+		places = 500
 	}
 	s := &sweep{}
 	for _, e := range c.only("dataset") {
