@@ -3,6 +3,7 @@ package encoding
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -36,8 +37,9 @@ type Leaf struct {
 	maxRep  uint16
 	rows    int
 	entries int
-	rep     []uint16 // nil without lists
-	def     []uint16 // empty while all entries are 0
+	rep     []uint16              // nil without lists
+	def     []uint16              // empty while all entries are 0
+	seen    [2*maxLayers + 1]bool // levels that the pages could have
 }
 
 // NewLeaf returns an empty leaf. mem nil means the Go allocator.
@@ -55,6 +57,7 @@ func (l *Leaf) Layers() int { return len(l.shape) }
 func (l *Leaf) Reset() {
 	l.Values.Release()
 	l.rows, l.entries, l.rep, l.def = 0, 0, l.rep[:0], l.def[:0]
+	clear(l.seen[:])
 }
 
 // canon maps the definition levels of a page to those of leaves of this shape.
@@ -83,14 +86,11 @@ func (l *Leaf) addLevels(rep, def, canon []uint16, n int) error {
 		if len(rep) != n {
 			return corrupt("%d repetition levels for %d entries", len(rep), n)
 		}
-		for _, r := range rep {
-			if r > l.maxRep {
-				return corrupt("repetition level %d of %d", r, l.maxRep)
-			}
-			if r == l.maxRep {
-				l.rows++
-			}
+		rows, ok := rowStarts(rep, l.maxRep)
+		if !ok {
+			return corrupt("repetition level above %d", l.maxRep)
 		}
+		l.rows += rows
 		l.rep = append(l.rep, rep...)
 	} else {
 		l.rows += n
@@ -100,11 +100,16 @@ func (l *Leaf) addLevels(rep, def, canon []uint16, n int) error {
 		if len(l.def) < l.entries {
 			l.def = append(l.def, make([]uint16, l.entries-len(l.def))...)
 		}
-		for _, d := range def {
+		at := len(l.def)
+		l.def = slices.Grow(l.def, n)[:at+n]
+		for i, d := range def {
 			if int(d) >= len(canon) {
 				return corrupt("definition level %d of %d", d, len(canon)-1)
 			}
-			l.def = append(l.def, canon[d])
+			l.def[at+i] = canon[d]
+		}
+		for _, level := range canon {
+			l.seen[level] = true
 		}
 	case len(l.def) > 0:
 		l.def = append(l.def, make([]uint16, n)...)
@@ -128,41 +133,33 @@ func (l *Leaf) bounds(k int) (minRep, maxDef uint16) {
 	return minRep, math.MaxUint16
 }
 
-func (l *Leaf) at(e int) (rep, def uint16) {
-	if l.maxRep > 0 {
-		rep = l.rep[e]
+func (l *Leaf) slots(k int) slotRule {
+	minRep, maxDef := l.bounds(k)
+	return slotRule{minRep, maxDef}
+}
+
+// missing reports whether one of the pages had a level from null to last other than empty.
+func (l *Leaf) missing(null, empty, last uint16) bool {
+	for level := null; level <= last && int(level) < len(l.seen); level++ {
+		if l.seen[level] && level != empty {
+			return true
+		}
 	}
-	if len(l.def) > 0 {
-		def = l.def[e]
-	}
-	return rep, def
+	return false
 }
 
 // validity returns the validity of the slots of layer k, nil if all are valid.
 func (l *Leaf) validity(k int) (valid *memory.Buffer, slots, nulls int) {
-	if len(l.def) == 0 && l.maxRep == 0 {
-		return nil, l.entries, 0
-	}
-	minRep, maxDef := l.bounds(k)
+	rule := l.slots(k)
 	null, empty := uint16(2*k+1), uint16(0)
 	if l.shape[k] {
 		empty = uint16(2*k + 2)
 	}
-	var bits store
-	b := bits.grow(l.Values.mem, bitmapBytes(l.entries))
-	clear(b)
-	for e := range l.entries {
-		rep, def := l.at(e)
-		if rep < minRep || def > maxDef {
-			continue
-		}
-		if def >= null && def != empty {
-			nulls++
-		} else {
-			b[slots>>3] |= 1 << (slots & 7)
-		}
-		slots++
+	if len(l.def) == 0 || !l.missing(null, empty, rule.maxDef) {
+		return nil, countSlots(l.rep, l.def, l.entries, rule), 0
 	}
+	var bits store
+	slots, nulls = slotBits(bits.grow(l.Values.mem, bitmapBytes(l.entries)), l.rep, l.def, rule, null, empty)
 	if nulls == 0 {
 		bits.release()
 		return nil, slots, 0
@@ -173,37 +170,25 @@ func (l *Leaf) validity(k int) (valid *memory.Buffer, slots, nulls int) {
 
 // offsets returns the list offsets of layer k, of w bytes each. errs.ErrLimit if they do not fit.
 func (l *Leaf) offsets(k, slots, w int) (*memory.Buffer, int, error) {
-	minRep, maxDef := l.bounds(k)
-	childRep, childDef := l.bounds(k - 1)
-	ends := make([]int, 0, slots+1)
-	n := 0
-	for e := range l.entries {
-		rep, def := l.at(e)
-		if rep >= minRep && def <= maxDef {
-			ends = append(ends, n)
+	outer, inner := l.slots(k), l.slots(k-1)
+	if l.entries > 0 {
+		var def uint16
+		if len(l.def) > 0 {
+			def = l.def[0]
 		}
-		if rep >= childRep && def <= childDef {
-			n++
+		if outer.is(l.rep[0], def) == 0 {
+			return nil, 0, corrupt("a list begins inside another")
 		}
-	}
-	ends = append(ends, n)
-	if len(ends) != slots+1 || ends[0] != 0 {
-		return nil, 0, corrupt("a list begins inside another")
 	}
 	var out store
-	b := out.grow(l.Values.mem, len(ends)*w)
+	b := out.grow(l.Values.mem, (slots+1)*w)
 	if w == 8 {
-		for i, end := range ends {
-			wordsOf[uint64](b)[i] = uint64(end)
-		}
-		return out.take(), n, nil
+		return out.take(), slotEnds(wordsOf[uint64](b), l.rep, l.def, outer, inner), nil
 	}
+	n := slotEnds(wordsOf[uint32](b), l.rep, l.def, outer, inner)
 	if n > math.MaxInt32 {
 		out.release()
 		return nil, 0, fmt.Errorf("lists of %d items in one batch: %w", n, errs.ErrLimit)
-	}
-	for i, end := range ends {
-		wordsOf[uint32](b)[i] = uint32(end)
 	}
 	return out.take(), n, nil
 }

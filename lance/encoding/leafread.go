@@ -10,6 +10,7 @@ type nestedState struct {
 	repBuf   []byte   // scratch
 	defBuf   []byte
 	canon    []uint16
+	starts   int // row starts in the chunk
 	// Where the last read stopped: row starts, entries and slots before it.
 	rows, entry, slot int
 }
@@ -43,6 +44,7 @@ func (m *MiniBlock) loadNested(l *Leaf, c *ChunkState) (err error) {
 	if m.levels.MaxRep == 0 && s.def != nil && c.nLevels != c.vals.rows {
 		return corrupt("%d levels for %d values", c.nLevels, c.vals.rows)
 	}
+	s.starts, _ = rowStarts(s.rep, uint16(m.levels.MaxRep))
 	s.have = true
 	return nil
 }
@@ -111,7 +113,10 @@ func (m *MiniBlock) AppendLists(l *Leaf, c *ChunkState, skip, rows int, goOn boo
 		to, slots := m.advance(s, s.entry, skip-s.rows+1)
 		s.entry, s.slot, s.rows = to, s.slot+slots, skip
 	}
-	to, slots := m.advance(s, s.entry, rows+1)
+	to, slots := len(s.rep), c.vals.rows-s.slot
+	if s.starts-s.rows > rows {
+		to, slots = m.advance(s, s.entry, rows+1)
+	}
 	if err := m.appendEntries(l, c, s.entry, to, slots); err != nil {
 		return err
 	}
