@@ -16,6 +16,8 @@ PACKAGES ?= ./...
 E2E := ./test/e2e/...
 STATICCHECK := staticcheck@v0.8.2
 KILL_ROUNDS ?= 50
+FUZZTIME ?= 10s
+SOAK_FUZZTIME ?= 5m
 BENCH_ADDR ?= 127.0.0.1:3306
 BENCH_ROWS ?= 100000
 BENCH_SECONDS ?= 20
@@ -23,7 +25,7 @@ BENCH_CONNECTIONS ?= 8
 BENCH_OUT ?= bench-out
 ARGS ?=
 
-.PHONY: help build run test oracle vet soak race bench bench-format fmt lint proto proto-check clean
+.PHONY: help build run test oracle vet soak race fuzz bench bench-format fmt lint proto proto-check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
@@ -47,9 +49,13 @@ vet:
 
 soak: oracle ## the long counts: 50 kill rounds, full crash enumeration, long random histories
 	LANCESQL_SOAK=1 LANCESQL_KILL_ROUNDS=$(KILL_ROUNDS) $(GO) test -tags $(TAGS) -count=1 -p 1 -timeout 3h $(TEST_FLAGS) $(PACKAGES)
+	$(MAKE) fuzz FUZZTIME=$(SOAK_FUZZTIME)
 
 race: ## a short run of the concurrent packages under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -tags $(TAGS) -race -short -p 1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./memtable ./engine/lock ./engine/sched ./lsm ./engine
+
+fuzz: ## every fuzz target for FUZZTIME each
+	FUZZTIME=$(FUZZTIME) TAGS=$(TAGS) scripts/fuzz.sh
 
 bench: ## run the workloads against BENCH_ADDR (any MySQL server); JSON and text go to BENCH_OUT
 	@mkdir -p $(BENCH_OUT)
