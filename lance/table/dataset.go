@@ -23,6 +23,8 @@ type Options struct {
 	NewUUID   func() uuid.UUID // nil: random
 	// CachedFiles bounds how many data files keep their metadata, and how many deletion sets stay decoded. 0: 4096.
 	CachedFiles int
+	// OnConflict, if set, hears of each conflict that makes an operation be computed anew. It must not block.
+	OnConflict func(error)
 }
 
 // Dataset is an immutable handle on one version of a table. It is safe for concurrent use, needs no Close, and
@@ -36,18 +38,19 @@ type Dataset struct {
 
 // env is what the handles of one chain share.
 type env struct {
-	st      objstore.Store
-	alloc   memory.Allocator
-	clock   clock.Clock
-	newUUID func() uuid.UUID
-	readers *cache[*file.Reader]
-	deleted *cache[*deletedSet]
+	st       objstore.Store
+	alloc    memory.Allocator
+	clock    clock.Clock
+	newUUID  func() uuid.UUID
+	readers  *cache[*file.Reader]
+	deleted  *cache[*deletedSet]
+	conflict func(error) // nil: nobody asks
 }
 
 const cachedFilesDefault = 4096
 
 func newEnv(st objstore.Store, o Options) *env {
-	e := &env{st: st, alloc: o.Allocator, clock: o.Clock, newUUID: o.NewUUID}
+	e := &env{st: st, alloc: o.Allocator, clock: o.Clock, newUUID: o.NewUUID, conflict: o.OnConflict}
 	if e.alloc == nil {
 		e.alloc = memory.DefaultAllocator
 	}

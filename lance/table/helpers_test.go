@@ -2,6 +2,9 @@ package table
 
 import (
 	"context"
+	"errors"
+	"io"
+	"iter"
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -9,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"lancesql/internal/arrowx"
 	"lancesql/internal/objstore"
 	"lancesql/lance/schema"
 )
@@ -74,4 +78,24 @@ func reopen(t testing.TB, st objstore.Store) *Dataset {
 	d, err := Open(context.Background(), st, testRoot)
 	require.NoError(t, err)
 	return d
+}
+
+func ctxOf(t testing.TB) context.Context { return t.Context() }
+
+// batches yields the batches of a reader and releases them.
+func batches(t testing.TB, r arrowx.BatchReader) iter.Seq[arrow.RecordBatch] {
+	return func(yield func(arrow.RecordBatch) bool) {
+		for {
+			rec, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			require.NoError(t, err)
+			more := yield(rec)
+			rec.Release()
+			if !more {
+				return
+			}
+		}
+	}
 }

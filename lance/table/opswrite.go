@@ -113,6 +113,9 @@ func (d *Dataset) recomputing(ctx context.Context, attempt func(ctx context.Cont
 		if n == recomputeAttemptsMax || !errors.Is(err, errs.ErrConflict) {
 			return next, err
 		}
+		if d.env.conflict != nil {
+			d.env.conflict(err)
+		}
 		if on, err = on.Latest(ctx); err != nil {
 			return nil, err
 		}

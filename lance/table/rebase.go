@@ -49,9 +49,14 @@ func (d *Dataset) CommitRebasing(ctx context.Context, op Operation) (*Dataset, e
 type rebasing struct {
 	base    *Dataset
 	op      Operation // as the caller gave it
-	over    []*Transaction
-	last    Kind     // of the newest version passed
+	over    []passed
 	written []string // deletion files of the attempt under way
+}
+
+// passed is a version the operation passed over.
+type passed struct {
+	version uint64
+	*Transaction
 }
 
 // pass asks whether the operation may pass over version v.
@@ -70,7 +75,7 @@ func (r *rebasing) pass(ctx context.Context, v uint64, latest *Dataset) error {
 	if v := judge(r.op, r.base.state, t); v != passes {
 		return &ConflictError{Mine: r.op.Kind(), Other: t.Op.Kind(), Version: made.Version(), Retryable: v == retryable}
 	}
-	r.over, r.last = append(r.over, t), t.Op.Kind()
+	r.over = append(r.over, passed{made.Version(), t})
 	return nil
 }
 
@@ -139,19 +144,18 @@ func (r *rebasing) indexOnto(o CreateIndex) Operation {
 // join carries new deletion states of fragments over to latest. A row that both sides touched, or a fragment that is
 // gone, is a retryable conflict.
 func (r *rebasing) join(ctx context.Context, latest *Dataset, updated []*Fragment, removed []uint64) ([]*Fragment, []uint64, error) {
-	conflict := &ConflictError{Mine: r.op.Kind(), Other: r.last, Version: latest.Version(), Retryable: true}
 	gone := slices.Clone(removed)
 	for _, id := range removed {
 		was, now := r.base.Fragment(id), latest.Fragment(id)
 		if was == nil || now == nil || !sameDeletions(was, now) || !filesRemain(was, now) {
-			return nil, nil, conflict
+			return nil, nil, r.conflict(id)
 		}
 	}
 	out := make([]*Fragment, 0, len(updated))
 	for _, f := range updated {
 		was, now := r.base.Fragment(f.ID), latest.Fragment(f.ID)
 		if was == nil || now == nil || !filesRemain(was, now) {
-			return nil, nil, conflict
+			return nil, nil, r.conflict(f.ID)
 		}
 		if sameDeletions(was, now) {
 			out = append(out, now.WithDeletion(f.Deletion))
@@ -162,7 +166,7 @@ func (r *rebasing) join(ctx context.Context, latest *Dataset, updated []*Fragmen
 			return nil, nil, err
 		}
 		if all == nil {
-			return nil, nil, conflict
+			return nil, nil, r.conflict(f.ID)
 		}
 		if all.GetCardinality() == now.PhysicalRows {
 			gone = append(gone, f.ID)
@@ -176,6 +180,27 @@ func (r *rebasing) join(ctx context.Context, latest *Dataset, updated []*Fragmen
 		out = append(out, now.WithDeletion(df))
 	}
 	return out, gone, nil
+}
+
+// conflict names the newest version that touched a fragment.
+func (r *rebasing) conflict(fragment uint64) error {
+	e := &ConflictError{Mine: r.op.Kind(), Retryable: true}
+	one := map[uint64]bool{fragment: true}
+	for _, p := range r.over {
+		ids := map[uint64]bool{}
+		switch o := p.Op.(type) {
+		case Delete:
+			ids = touchedBy(o.Updated, o.DeletedIDs)
+		case Update:
+			ids = touchedBy(o.UpdatedFragments, o.RemovedFragmentIDs)
+		case Rewrite:
+			ids = o.oldIDs()
+		}
+		if e.Version == 0 || overlap(one, ids) {
+			e.Other, e.Version = p.Op.Kind(), p.version
+		}
+	}
+	return e
 }
 
 // union is what both sides deleted; nil if they deleted a row in common.
