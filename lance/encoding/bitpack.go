@@ -1,6 +1,10 @@
 package encoding
 
-import "math/bits"
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+)
 
 // blockValues is the number of values in one bit-packed block.
 const blockValues = 1024
@@ -12,64 +16,92 @@ var rowOrder = [8]int{0, 4, 2, 6, 1, 5, 3, 7}
 // rowBase returns the index of lane 0 of a row; the lanes of a row are consecutive.
 func rowBase(row int) int { return rowOrder[row>>3]*16 + (row&7)*128 }
 
-// packedWords returns the number of T words one block takes at width w.
-func packedWords[T word](w int) int { return blockValues * w / bitsOf[T]() }
+// rowBytes is the size of a row of a block, packed or not: 1024 bits, as many lanes as fit. The loops below take rows as
+// sixteen words of 64 bits, each of one or more lanes; what shifts carry from one lane to the next is masked away.
+const rowBytes = blockValues / 8
 
-// unpack expands one block: out holds 1024 values, in packedWords(w) words, w in 0..bits of T.
-func unpack[T word](out, in []T, w int) {
-	size := bitsOf[T]()
-	lanes := blockValues / size
+// packedSize is the size of one block at width w, whatever the size of its values.
+func packedSize(w int) int { return w * rowBytes }
+
+// lanesMask repeats the lowest n bits in each lane of size bits of a word.
+func lanesMask(size, n int) uint64 {
+	m := uint64(1)<<n - 1
+	for ; size < 64; size *= 2 {
+		m |= m << size
+	}
+	return m
+}
+
+// unpackBlock expands one block of 1024 values of size bits, which are 8, 16, 32 or 64, to dst. packed has
+// packedSize(w) bytes, w is in 0..size.
+func unpackBlock(dst, packed []byte, size, w int) {
 	if w == 0 {
-		clear(out[:blockValues])
+		clear(dst[:blockValues*size/8])
 		return
 	}
-	mask := ^T(0) >> (size - w)
+	whole := lanesMask(size, w)
 	for row := range size {
-		base := rowBase(row)
-		o := out[base : base+lanes]
+		o := (*[rowBytes]byte)(dst[rowBase(row)*size/8:])
 		at, shift := row*w/size, row*w%size
-		a := in[at*lanes:]
-		a = a[:len(o)]
+		a := (*[rowBytes]byte)(packed[at*rowBytes:])
 		if shift+w <= size {
-			for i := range o {
-				o[i] = a[i] >> shift & mask
-			}
+			unpackRow(o, a, uint(shift), whole)
 			continue
 		}
-		b := in[(at+1)*lanes:]
-		b = b[:len(o)]
-		up := size - shift
-		for i := range o {
-			o[i] = (a[i]>>shift | b[i]<<up) & mask
+		b := (*[rowBytes]byte)(packed[(at+1)*rowBytes:])
+		low := lanesMask(size, size-shift)
+		unpackSplitRow(o, a, b, uint(shift), uint(size-shift), low, whole&^low)
+	}
+}
+
+func unpackRow(o, a *[rowBytes]byte, shift uint, mask uint64) {
+	for i := 0; i <= rowBytes-8; i += 8 {
+		v := binary.LittleEndian.Uint64(a[i : i+8])
+		binary.LittleEndian.PutUint64(o[i:i+8], v>>(shift&63)&mask)
+	}
+}
+
+// unpackSplitRow takes the low bits of the values from a and the high ones from b.
+func unpackSplitRow(o, a, b *[rowBytes]byte, shift, up uint, low, high uint64) {
+	for i := 0; i <= rowBytes-8; i += 8 {
+		v := binary.LittleEndian.Uint64(a[i:i+8]) >> (shift & 63) & low
+		v |= binary.LittleEndian.Uint64(b[i:i+8]) << (up & 63) & high
+		binary.LittleEndian.PutUint64(o[i:i+8], v)
+	}
+}
+
+// packBlock is the inverse of unpackBlock; the 1024 values must be below 1<<w. It overwrites dst, which has
+// packedSize(w) bytes.
+func packBlock(dst, values []byte, size, w int) {
+	clear(dst)
+	if w == 0 {
+		return
+	}
+	for row := range size {
+		v := (*[rowBytes]byte)(values[rowBase(row)*size/8:])
+		at, shift := row*w/size, row*w%size
+		a := (*[rowBytes]byte)(dst[at*rowBytes:])
+		packRow(a, v, uint(shift), lanesMask(size, size-shift))
+		if shift+w > size {
+			b := (*[rowBytes]byte)(dst[(at+1)*rowBytes:])
+			packRest(b, v, uint(size-shift), lanesMask(size, shift))
 		}
 	}
 }
 
-// pack is the inverse of unpack; values of in must be below 1<<w. out is overwritten.
-func pack[T word](out, in []T, w int) {
-	size := bitsOf[T]()
-	lanes := blockValues / size
-	clear(out[:packedWords[T](w)])
-	if w == 0 {
-		return
+// packRow adds the lowest bits of the values, those of keep, at position shift of each lane.
+func packRow(a, v *[rowBytes]byte, shift uint, keep uint64) {
+	for i := 0; i <= rowBytes-8; i += 8 {
+		x := binary.LittleEndian.Uint64(v[i:i+8]) & keep << (shift & 63)
+		binary.LittleEndian.PutUint64(a[i:i+8], binary.LittleEndian.Uint64(a[i:i+8])|x)
 	}
-	for row := range size {
-		base := rowBase(row)
-		v := in[base : base+lanes]
-		at, shift := row*w/size, row*w%size
-		a := out[at*lanes:]
-		a = a[:len(v)]
-		for i := range v {
-			a[i] |= v[i] << shift
-		}
-		if shift+w > size {
-			b := out[(at+1)*lanes:]
-			b = b[:len(v)]
-			up := size - shift
-			for i := range v {
-				b[i] |= v[i] >> up
-			}
-		}
+}
+
+// packRest puts the bits of the values from position up on at the start of each lane.
+func packRest(b, v *[rowBytes]byte, up uint, keep uint64) {
+	for i := 0; i <= rowBytes-8; i += 8 {
+		x := binary.LittleEndian.Uint64(v[i:i+8]) >> (up & 63) & keep
+		binary.LittleEndian.PutUint64(b[i:i+8], x)
 	}
 }
 
@@ -82,41 +114,24 @@ func widthOf[T word](values []T) int {
 	return bits.Len64(uint64(all))
 }
 
-// unpackBytes expands one packed block of size-bit words into dst (1024 words, our own aligned memory). packed holds
-// exactly the words of width w; tmp is scratch.
-func unpackBytes(dst, packed []byte, size, w int, tmp *[blockValues * 8]byte) {
-	n := copy(tmp[:], packed) // Why: gives the typed loops aligned input at the price of one small copy
-	switch size {
-	case 8:
-		unpack(wordsOf[uint8](dst), tmp[:n], w)
-	case 16:
-		unpack(wordsOf[uint16](dst), wordsOf[uint16](tmp[:n]), w)
-	case 32:
-		unpack(wordsOf[uint32](dst), wordsOf[uint32](tmp[:n]), w)
-	case 64:
-		unpack(wordsOf[uint64](dst), wordsOf[uint64](tmp[:n]), w)
-	}
-}
-
-// packBytes packs the values of src (at most 1024 words of size bits in aligned memory, zero-padded to a block) at
-// width w and appends the packed words to dst.
+// packBytes packs the values of src (at most 1024 words of size bits, zero-padded to a block) at width w and appends
+// the packed words to dst.
 func packBytes(dst, src []byte, size, w int) []byte {
-	switch size {
-	case 8:
-		return packPadded(dst, src, w)
-	case 16:
-		return packPadded(dst, wordsOf[uint16](src), w)
-	case 32:
-		return packPadded(dst, wordsOf[uint32](src), w)
+	if len(src) < blockValues*size/8 {
+		var padded [blockValues * 8]byte
+		copy(padded[:], src)
+		src = padded[:]
 	}
-	return packPadded(dst, wordsOf[uint64](src), w)
+	n := packedSize(w)
+	at := len(dst)
+	dst = slices.Grow(dst, n)[:at+n]
+	packBlock(dst[at:], src, size, w)
+	return dst
 }
 
+// packPadded is packBytes of words.
 func packPadded[T word](dst []byte, values []T, w int) []byte {
-	var in, out [blockValues]T
-	copy(in[:], values)
-	pack(out[:], in[:], w)
-	return append(dst, bytesOf(out[:packedWords[T](w)])...)
+	return packBytes(dst, bytesOf(values), bitsOf[T](), w)
 }
 
 // widthBytes is widthOf over words of size bits in aligned memory.

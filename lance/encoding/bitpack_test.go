@@ -3,6 +3,7 @@ package encoding
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"math/rand"
 	"testing"
 )
@@ -12,9 +13,9 @@ func packed[T word](w int, v func(i int) T) []T {
 	for i := range in {
 		in[i] = v(i)
 	}
-	out := make([]T, blockValues)
-	pack(out, in, w)
-	return out[:packedWords[T](w)]
+	out := make([]byte, packedSize(w))
+	packBlock(out, bytesOf(in), bitsOf[T](), w)
+	return wordsOf[T](out)
 }
 
 // The vectors of docs/format/file.md, "Bit-packing layout".
@@ -63,8 +64,8 @@ func testPackWidths[T word](t *testing.T) {
 				in[i] = T(rng.Uint64()) >> (bitsOf[T]() - w)
 			}
 		}
-		pack(mid, in, w)
-		unpack(out, mid[:packedWords[T](w)], w)
+		packBlock(bytesOf(mid)[:packedSize(w)], bytesOf(in), bitsOf[T](), w)
+		unpackBlock(bytesOf(out), bytesOf(mid)[:packedSize(w)], bitsOf[T](), w)
 		if !bytes.Equal(bytesOf(in), bytesOf(out)) {
 			t.Fatalf("T=%d W=%d does not round trip", bitsOf[T](), w)
 		}
@@ -78,20 +79,25 @@ func TestPackEveryWidth(t *testing.T) {
 	testPackWidths[uint64](t)
 }
 
-func BenchmarkUnpack64(b *testing.B) {
-	in := packed(12, func(i int) uint64 { return 3 * uint64(i) })
-	out := make([]uint64, blockValues)
-	b.SetBytes(8 * blockValues)
-	for b.Loop() {
-		unpack(out, in, 12)
-	}
-}
-
-func BenchmarkUnpack16Levels(b *testing.B) {
-	in := packed(1, func(i int) uint16 { return uint16(i & 1) })
-	out := make([]uint16, blockValues)
-	b.SetBytes(2 * blockValues)
-	for b.Loop() {
-		unpack(out, in, 1)
+// BenchmarkBitPacking packs and unpacks one block; MB/s are of plain values.
+func BenchmarkBitPacking(b *testing.B) {
+	for _, c := range []struct{ size, w int }{{8, 3}, {16, 1}, {16, 12}, {32, 10}, {32, 32}, {64, 10}, {64, 17}, {64, 40}} {
+		values := make([]byte, blockValues*8)
+		for i := range blockValues {
+			values[i*c.size/8] = byte(i) & (1<<min(c.w, 8) - 1)
+		}
+		packed := make([]byte, packedSize(c.w))
+		b.Run(fmt.Sprintf("pack/%d/%d", c.size, c.w), func(b *testing.B) {
+			b.SetBytes(int64(blockValues * c.size / 8))
+			for b.Loop() {
+				packBlock(packed, values, c.size, c.w)
+			}
+		})
+		b.Run(fmt.Sprintf("unpack/%d/%d", c.size, c.w), func(b *testing.B) {
+			b.SetBytes(int64(blockValues * c.size / 8))
+			for b.Loop() {
+				unpackBlock(values, packed, c.size, c.w)
+			}
+		})
 	}
 }

@@ -121,9 +121,8 @@ func (f *fixedBlock) decode(buf []byte, n int, scratch []byte, d *Decompressor) 
 		if err != nil {
 			return nil, err
 		}
-		var tmp [blockValues * 8]byte
 		out := alignedScratch(scratch, blockValues*f.bits/8)
-		unpackBytes(out, payload, f.bits, w, &tmp)
+		unpackBlock(out, payload, f.bits, w)
 		return out[:size/8], nil
 	case blockOutOfLine:
 		return f.decodeOutOfLine(buf, n, scratch)
@@ -188,9 +187,8 @@ func (f *fixedBlock) decodeOutOfLine(buf []byte, n int, scratch []byte) ([]byte,
 		blocks = (n + blockValues - 1) / blockValues
 	}
 	out := alignedScratch(scratch, max(blocks*blockValues, n)*size)
-	var tmp [blockValues * 8]byte
 	for i := range blocks {
-		unpackBytes(out[i*blockValues*size:], buf[i*perBlock:(i+1)*perBlock], f.bits, f.width, &tmp)
+		unpackBlock(out[i*blockValues*size:], buf[i*perBlock:(i+1)*perBlock], f.bits, f.width)
 	}
 	if raw {
 		copy(out[full*blockValues*size:], buf[full*perBlock:])

@@ -156,6 +156,9 @@ func (l *Leaf) validity(k int) (valid *memory.Buffer, slots, nulls int) {
 		empty = uint16(2*k + 2)
 	}
 	if len(l.def) == 0 || !l.missing(null, empty, rule.maxDef) {
+		if rule == (slotRule{l.maxRep, math.MaxUint16}) {
+			return nil, l.rows, 0 // the outermost list: every row is a slot
+		}
 		return nil, countSlots(l.rep, l.def, l.entries, rule), 0
 	}
 	var bits store

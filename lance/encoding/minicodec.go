@@ -216,8 +216,7 @@ func (m *miniCodec) decodeAll(out []byte, c *chunkValues) error {
 		if err != nil {
 			return err
 		}
-		var tmp [blockValues * 8]byte
-		unpackBytes(out, payload, m.bits, w, &tmp)
+		unpackBlock(out, payload, m.bits, w)
 		return nil
 	case miniRLE:
 		return expandRuns(out[:c.rows*size], c.bufs[0], c.bufs[1], m.bits, 0, c.rows)
