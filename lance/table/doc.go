@@ -5,7 +5,8 @@
 // physically; which of them are live is said by deletion files.
 //
 // Place in the dataflow: gets objects from internal/objstore and record batches from lance/file; gives lsm immutable
-// Dataset handles, fragment readers, and commits by compare-and-swap on the version number.
+// Dataset handles, fragment readers, and commits by compare-and-swap on the version number. Users of the library find
+// whole operations beside the bare commits: append, overwrite, delete, update, merge, columns, compaction, tags, time travel.
 //
 // Invariants:
 //
@@ -17,9 +18,11 @@
 //	    (feature flags, file versions) and is not, is refused.
 //	I6: merged generations of a shard advance strictly, in the same manifest as the rows they brought.
 //	I7: every committed version names a transaction, as a file and inline.
-//	I8: clean-up removes nothing that a kept version, a tag or a branch names, and no unnamed object that may belong to a commit in flight.
+//	I8: an operation passes over concurrent commits only where the conflict table says so; what it acknowledged is in
+//	    every later version, and a row that two sides change at once makes one of them compute anew.
+//	I9: clean-up removes nothing that a kept version, a tag or a branch names, and no unnamed object that may belong to a commit in flight.
 //
-// Does not know: shards' contents, the WAL, generations' meaning, primary key comparison, SQL. The MemWAL entry is
+// Does not know: shards' contents, the WAL, generations' meaning, enforcing of keys, SQL. The MemWAL entry is
 // carried as typed data.
 //
 // Format: docs/format/layout.md and docs/format/manifest.md.

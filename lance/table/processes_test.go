@@ -110,7 +110,9 @@ func processes(t *testing.T, round, steps int) {
 	t.Logf("%d versions, %d conflicts of ours, %d of pylance's", d.Version(), conflicts, len(theirs.Others))
 }
 
-func childReport(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("report%d.json", i)) }
+func childReport(dir string, i int) string {
+	return filepath.Join(dir, fmt.Sprintf("report%d.json", i))
+}
 
 // pylanceWorker is a worker on the other side. Conflicts that pylance gave up on are in Others.
 func pylanceWorker(py *pylance, r *rand.Rand, steps int) (report, error) {
