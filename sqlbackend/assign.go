@@ -32,15 +32,20 @@ func prepareChange(ctx *sql.Context, n sql.Node) (sql.Node, error) {
 }
 
 // checkAssignments makes UPDATE and ON DUPLICATE KEY UPDATE refuse numbers that do not fit their column (1264) and
-// round those that do: the frontend's assignment silently stores the nearest value instead, and cuts off fractions.
+// round those that do: the frontend's assignment silently stores the nearest value instead, and cuts off fractions. With
+// IGNORE it makes sure that the nearest value is stored (see adjustedSource).
 func checkAssignments(ctx *sql.Context, n sql.Node) (sql.Node, error) {
 	n, _, err := transform.Node(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
 		switch n := n.(type) {
 		case *plan.UpdateSource:
 			if n.Ignore {
-				return n, transform.SameTree, nil
+				return transform.OneNodeExpressions(ctx, n, adjustAssignment)
 			}
 		case *plan.InsertInto:
+			if _, done := n.Source.(*adjustedSource); n.Ignore && !done {
+				source := &adjustedSource{UnaryNode: plan.UnaryNode{Child: n.Source}, columns: n.Destination.Schema(ctx)}
+				return n.WithSource(source), transform.NewTree, nil
+			}
 			if n.Ignore || !n.OnDupExprs.HasUpdates() {
 				return n, transform.SameTree, nil
 			}
@@ -62,6 +67,49 @@ func checkAssignment(ctx *sql.Context, e sql.Expression) (sql.Expression, transf
 		return e, transform.SameTree, nil
 	}
 	return expression.NewSetField(s.LeftChild, &assigned{child: s.RightChild, typ: typ}), transform.NewTree, nil
+}
+
+// adjustAssignment is checkAssignment for UPDATE IGNORE.
+func adjustAssignment(_ *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	s, ok := e.(*expression.SetField)
+	if !ok {
+		return e, transform.SameTree, nil
+	}
+	column, ok := s.LeftChild.(*expression.GetField)
+	if _, done := s.RightChild.(*adjusted); done || !ok {
+		return e, transform.SameTree, nil
+	}
+	return expression.NewSetField(s.LeftChild, &adjusted{Expression: s.RightChild, column: column}), transform.NewTree, nil
+}
+
+// adjusted is the value of an assignment, the nearest its column can hold.
+type adjusted struct {
+	sql.Expression // the value as given
+	column         *expression.GetField
+}
+
+// Eval implements sql.Expression.
+func (a *adjusted) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
+	v, err := a.Expression.Eval(ctx, row)
+	if err != nil {
+		return v, err
+	}
+	v, warning := nearest(ctx, a.column.Type(ctx), v)
+	if warning != 0 {
+		warnAdjusted(ctx, warning, a.column.Name(), 1)
+	}
+	return v, nil
+}
+
+// Children implements sql.Expression.
+func (a *adjusted) Children() []sql.Expression { return []sql.Expression{a.Expression} }
+
+// WithChildren implements sql.Expression.
+func (a *adjusted) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 1 {
+		return nil, sql.ErrInvalidChildrenNumber.New(a, len(c), 1)
+	}
+	return &adjusted{Expression: c[0], column: a.column}, nil
 }
 
 // assigned is the value of an assignment to a numeric column, in the column's type.

@@ -19,6 +19,13 @@ func (o *operators) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIte
 	if g, ok := n.(*plan.GroupBy); ok && len(g.GroupByExprs) > 0 {
 		return o.groupBy(ctx, g, row)
 	}
+	if a, ok := n.(*adjustedSource); ok {
+		child, err := o.build(ctx, a.Child, row)
+		if err != nil {
+			return nil, err
+		}
+		return &adjustedIter{child: child, columns: a.columns}, nil
+	}
 	return nil, nil
 }
 

@@ -4,6 +4,9 @@ import (
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/dolthub/vitess/go/vt/proto/query"
 
 	"lancesql/lsm"
 )
@@ -98,9 +101,63 @@ func (x *Index) IsGenerated() bool { return false }
 func (x *Index) ColumnExpressionTypes(*sql.Context) []sql.ColumnExpressionType {
 	out := make([]sql.ColumnExpressionType, len(x.columns))
 	for i, e := range x.Expressions() {
-		out[i] = sql.ColumnExpressionType{Type: x.table.schema.Schema[x.columns[i]].Type, Expression: e}
+		out[i] = sql.ColumnExpressionType{Type: boundType(x.table.schema.Schema[x.columns[i]].Type), Expression: e}
 	}
 	return out
+}
+
+// boundType is the type in which the frontend forms ranges of a column: wide enough that no literal is rounded or
+// refused. boundCell makes cells of the bounds.
+func boundType(t sql.Type) sql.Type {
+	switch t.Type() {
+	case query.Type_DECIMAL:
+		return types.InternalDecimalType
+	case query.Type_FLOAT32:
+		return types.Float64
+	case query.Type_DATE, query.Type_DATETIME, query.Type_TIMESTAMP:
+		return types.DatetimeMaxPrecision
+	default:
+		return t
+	}
+}
+
+// plannable prepares conditions for the frontend's choice of an index. Why: it compares the literals of two equalities
+// of one column by ==, and panics if they are byte slices; texts say the same.
+type plannable struct{}
+
+var _ sql.ExpressionTreeFilter = plannable{}
+
+// Next implements sql.ExpressionTreeFilter.
+func (plannable) Next(e sql.Expression) sql.Expression {
+	switch e := e.(type) {
+	case *expression.Equals:
+		return expression.NewEquals(textLiteral(e.Left()), textLiteral(e.Right()))
+	case *expression.NullSafeEquals:
+		return expression.NewNullSafeEquals(textLiteral(e.Left()), textLiteral(e.Right()))
+	case *expression.InTuple:
+		return expression.NewInTuple(e.Left(), textLiteral(e.Right()))
+	case *expression.HashInTuple:
+		if n, err := e.WithChildren(nil, e.Left(), textLiteral(e.Right())); err == nil {
+			return n
+		}
+	}
+	return e
+}
+
+func textLiteral(e sql.Expression) sql.Expression {
+	switch e := e.(type) {
+	case *expression.Literal:
+		if b, ok := e.Value().([]byte); ok {
+			return expression.NewLiteral(string(b), e.Type(nil))
+		}
+	case expression.Tuple:
+		out := make(expression.Tuple, len(e))
+		for i, c := range e {
+			out[i] = textLiteral(c)
+		}
+		return out
+	}
+	return e
 }
 
 // CanSupport implements sql.Index: every range can be answered, if need be by a scan (I3).
@@ -214,7 +271,7 @@ func (t *Table) LookupForExpressions(ctx *sql.Context, exprs ...sql.Expression) 
 			if err != nil {
 				return sql.IndexLookup{}, nil, nil, false, err
 			}
-			rang[i] = sql.ClosedRangeColumnExpr(v, v, col.Type)
+			rang[i] = sql.ClosedRangeColumnExpr(v, v, boundType(col.Type))
 			found++
 		}
 	}

@@ -45,6 +45,7 @@ func (p *parser) ParseWithOptions(ctx context.Context, query string, delimiter r
 	if !ok {
 		stmt, parsed, rest, err := p.inner.ParseWithOptions(ctx, query, delimiter, multi, options)
 		if err == nil {
+			guardLiterals(stmt)
 			p.mark(ctx, stmt, parsed)
 		}
 		return stmt, parsed, rest, err
@@ -62,6 +63,7 @@ func (p *parser) ParseOneWithOptions(ctx context.Context, query string, options 
 		if err != nil {
 			return stmt, end, err
 		}
+		guardLiterals(stmt)
 	}
 	p.mark(ctx, stmt, query)
 	return stmt, end, nil

@@ -16,20 +16,26 @@ import (
 // PushDownRuleID is the number of PushDownRule among the frontend's rules.
 const PushDownRuleID analyzer.RuleId = 1 << 20
 
-// PushDownRule hands what a filter says about the columns of one of our tables to its scan. The filter stays (I3).
+// PushDownRule hands what a filter says about the columns of one of our tables to its scan, and makes comparisons exact
+// (exactComparisons). The filter stays (I3).
 // It runs after the frontend's own rules, when filters lie on the tables they concern. Statements the frontend plans
 // with a short list of rules of its own (SELECT of one table, UPDATE, DELETE) do not come by here: see pushOnce.
 func PushDownRule(ctx *sql.Context, _ *analyzer.Analyzer, n sql.Node, _ *plan.Scope, _ analyzer.RuleSelector, _ *sql.QueryFlags) (sql.Node, transform.TreeIdentity, error) {
 	if !n.Resolved() {
 		return n, transform.SameTree, nil
 	}
-	return transform.NodeWithOpaque(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+	n, pushed, err := transform.NodeWithOpaque(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
 		f, ok := n.(*plan.Filter)
 		if !ok {
 			return n, transform.SameTree, nil
 		}
 		return pushFilter(ctx, f)
 	})
+	if err != nil || plan.IsDDLNode(n) {
+		return n, pushed, err
+	}
+	n, exact, err := exactComparisons(ctx, n)
+	return n, pushed && exact, err
 }
 
 // pushOnce applies PushDownRule to the root of a plan about to be built; later calls in the same statement do nothing.

@@ -14,8 +14,9 @@ import (
 // Accounts are off until a server adds them. The caller closes it before e.
 func NewSQLEngine(e *engine.Engine, p *Provider) *sqle.Engine {
 	return newFrontend(p, sql.EngineOverrides{
-		Builder: sql.BuilderOverrides{Parser: &parser{inner: sql.NewMysqlParser(), admin: injectAdmin(e)}},
-		Hooks:   sql.ExecutionHooks{CreateTable: sql.CreateTable{PreSQLExecution: CreateTableHook}},
+		Builder:                         sql.BuilderOverrides{Parser: &parser{inner: sql.NewMysqlParser(), admin: injectAdmin(e)}},
+		CostedIndexScanExpressionFilter: plannable{},
+		Hooks:                           sql.ExecutionHooks{CreateTable: sql.CreateTable{PreSQLExecution: CreateTableHook}},
 	})
 }
 

@@ -1,6 +1,8 @@
 package wire_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"net"
 	"os/exec"
 	"strings"
@@ -39,4 +41,20 @@ SELECT COUNT(*) AS n FROM t;
 	require.NoError(t, err, "%s", out)
 	require.NotContains(t, string(out), "ERROR", "%s", out)
 	require.Contains(t, string(out), "Rows matched: 2  Changed: 2")
+}
+
+// TestHandshakeSaysAutocommit: clients that turn autocommit off send it only if the greeting says that it is on.
+func TestHandshakeSaysAutocommit(t *testing.T) {
+	f := serve(t, wire.ListenConfig{})
+	conn, err := net.Dial("tcp", f.listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	packet := make([]byte, 512)
+	n, err := conn.Read(packet)
+	require.NoError(t, err)
+	version := bytes.IndexByte(packet[5:n], 0) // after the header and the protocol version
+	require.Positive(t, version)
+	const fixed = 4 + 8 + 1 + 2 + 1 // thread id, salt, filler, capabilities, character set
+	status := binary.LittleEndian.Uint16(packet[5+version+1+fixed:])
+	require.EqualValues(t, 2, status)
 }

@@ -64,6 +64,15 @@ func Option(o Options) server.Option {
 	}
 }
 
+// NewConnection implements mysql.Handler. Why the flag: a client that wants autocommit off sends SET autocommit = 0 only
+// if the handshake says that it is on.
+func (h *Handler) NewConnection(c *mysql.Conn) {
+	h.Handler.NewConnection(c)
+	_, v, ok := sql.SystemVariables.GetGlobal(sql.AutoCommitSessionVar)
+	on, isInt := v.(int8)
+	setFlag(c, mysql.ServerStatusAutocommit, !ok || !isInt || on != 0)
+}
+
 // ComInitDB implements mysql.Handler.
 func (h *Handler) ComInitDB(c *mysql.Conn, schema string) error {
 	return h.explain("use", nil, h.sessions.SetDB(context.Background(), c, schema))

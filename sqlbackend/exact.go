@@ -1,0 +1,348 @@
+package sqlbackend
+
+import (
+	"strings"
+
+	"github.com/cockroachdb/apd/v3"
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/transform"
+	"github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+)
+
+// The frontend compares some pairs of types inexactly: a DECIMAL with a value of more digits at the column's scale, a
+// BIGINT with an UNSIGNED literal as doubles, texts in an IN list under the server's collation, numbers in an IN list
+// in the type of the first. exactComparisons replaces such comparisons in a plan by exact ones; guardLiterals keeps the
+// frontend from rounding literals while it builds the plan.
+
+// exactComparisons rewrites the expressions of a plan. Doing it twice changes nothing.
+func exactComparisons(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+	return transform.NodeExprsWithOpaque(ctx, n, exactComparison)
+}
+
+func exactComparison(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	switch e := e.(type) {
+	case *expression.HashInTuple:
+		return exactIn(ctx, e)
+	case *plan.Subquery:
+		q, same, err := exactComparisons(ctx, e.Query)
+		if err != nil || same {
+			return e, transform.SameTree, err
+		}
+		return e.WithQuery(q), transform.NewTree, nil
+	case *expression.NullSafeEquals:
+		if types.IsTextOnly(e.Left().Type(ctx)) && types.IsTextOnly(e.Right().Type(ctx)) {
+			return &nullSafeText{Equals: expression.NewEquals(e.Left(), e.Right())}, transform.NewTree, nil
+		}
+		return exactOperands(ctx, e)
+	case *expression.Equals, *expression.LessThan, *expression.LessThanOrEqual,
+		*expression.GreaterThan, *expression.GreaterThanOrEqual, *expression.Between:
+		return exactOperands(ctx, e)
+	}
+	return e, transform.SameTree, nil
+}
+
+// exactOperands replaces operands: DECIMAL columns lose their scale, large integers next to integers of the other sign
+// become DECIMAL.
+func exactOperands(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	children := e.Children()
+	var out []sql.Expression
+	replace := func(i int, by sql.Expression) {
+		if out == nil {
+			out = append(out, children...)
+		}
+		out[i] = by
+	}
+	signed, unsigned := false, false
+	for _, c := range children {
+		typ := c.Type(ctx)
+		signed = signed || types.IsSigned(typ)
+		unsigned = unsigned || types.IsUnsigned(typ)
+	}
+	for i, c := range children {
+		switch c := c.(type) {
+		case *expression.GetField:
+			if types.IsDecimal(c.Type(ctx)) && !sameColumnTypes(ctx, children) {
+				replace(i, &unscaled{child: c})
+			}
+		case *expression.Literal:
+			if signed && unsigned && isLargeInteger(c.Value()) {
+				if d := decimalLiteral(c.Value()); d != nil {
+					replace(i, d)
+				}
+			}
+		}
+	}
+	if out == nil {
+		return e, transform.SameTree, nil
+	}
+	n, err := e.WithChildren(ctx, out...)
+	return n, transform.NewTree, err
+}
+
+// sameColumnTypes reports whether all operands are columns of one type, which compare exactly.
+func sameColumnTypes(ctx *sql.Context, operands []sql.Expression) bool {
+	for _, o := range operands {
+		if _, ok := o.(*expression.GetField); !ok || !o.Type(ctx).Equals(operands[0].Type(ctx)) {
+			return false
+		}
+	}
+	return true
+}
+
+// isLargeInteger reports whether v is an integer that a double may not hold.
+func isLargeInteger(v any) bool {
+	switch v := v.(type) {
+	case int64:
+		return v > 1<<53 || v < -1<<53
+	case uint64:
+		return v > 1<<53
+	}
+	return false
+}
+
+// decimalLiteral is the number v as DECIMAL, nil if v is no exact number.
+func decimalLiteral(v any) sql.Expression {
+	if _, float := toFloat(v); float || !isNumber(v) {
+		return nil
+	}
+	d, err := types.InternalDecimalType.ConvertToDecimal(v)
+	if err != nil || d == nil {
+		return nil
+	}
+	return expression.NewLiteral(d, types.InternalDecimalType)
+}
+
+// exactIn replaces IN lists that the frontend hashes in a type or under a collation that is not the comparison's.
+func exactIn(ctx *sql.Context, in *expression.HashInTuple) (sql.Expression, transform.TreeIdentity, error) {
+	list, ok := in.Right().(expression.Tuple)
+	if !ok {
+		return in, transform.SameTree, nil
+	}
+	left := in.Left().Type(ctx)
+	switch {
+	case types.IsTextOnly(left):
+		t, err := newTextIn(ctx, in, list)
+		if err != nil || t == nil {
+			return in, transform.SameTree, err
+		}
+		return t, transform.NewTree, nil
+	case types.IsInteger(left):
+		exact := make(expression.Tuple, len(list))
+		needed := false
+		for i, e := range list {
+			l, ok := e.(*expression.Literal)
+			if !ok {
+				return in, transform.SameTree, nil
+			}
+			if exact[i] = l; l.Value() == nil || l.Type(ctx) == types.InternalDecimalType {
+				continue
+			}
+			_, isDecimal := l.Value().(*apd.Decimal)
+			needed = needed || isDecimal || isLargeInteger(l.Value())
+			if exact[i] = decimalLiteral(l.Value()); exact[i] == nil {
+				return in, transform.SameTree, nil
+			}
+		}
+		if !needed {
+			return in, transform.SameTree, nil
+		}
+		n, err := expression.NewHashInTuple(ctx, in.Left(), exact)
+		return n, transform.NewTree, err
+	}
+	return in, transform.SameTree, nil
+}
+
+// unscaled is a DECIMAL column as a DECIMAL of any scale, so that comparing with it rounds nothing.
+type unscaled struct {
+	child sql.Expression
+}
+
+var _ sql.Expression = (*unscaled)(nil)
+
+// Eval implements sql.Expression.
+func (u *unscaled) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
+	return u.child.Eval(ctx, row)
+}
+
+// Children implements sql.Expression.
+func (u *unscaled) Children() []sql.Expression { return []sql.Expression{u.child} }
+
+// WithChildren implements sql.Expression.
+func (u *unscaled) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 1 {
+		return nil, sql.ErrInvalidChildrenNumber.New(u, len(c), 1)
+	}
+	return &unscaled{child: c[0]}, nil
+}
+
+// Type implements sql.Expression.
+func (u *unscaled) Type(*sql.Context) sql.Type { return types.InternalDecimalType }
+
+// IsNullable implements sql.Expression.
+func (u *unscaled) IsNullable(ctx *sql.Context) bool { return u.child.IsNullable(ctx) }
+
+// Resolved implements sql.Expression.
+func (u *unscaled) Resolved() bool { return u.child.Resolved() }
+
+// String implements fmt.Stringer.
+func (u *unscaled) String() string { return u.child.String() }
+
+// nullSafeText is text <=> text. The frontend's own compares under the server's collation.
+type nullSafeText struct {
+	*expression.Equals
+}
+
+// Eval implements sql.Expression.
+func (n *nullSafeText) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
+	l, err := n.Left().Eval(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	r, err := n.Right().Eval(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	if l == nil || r == nil {
+		return l == nil && r == nil, nil
+	}
+	return n.Equals.Eval(ctx, row)
+}
+
+// IsValueExpression implements sql.ValueExpression: rows only.
+func (n *nullSafeText) IsValueExpression(*sql.Context) bool { return false }
+
+// WithChildren implements sql.Expression.
+func (n *nullSafeText) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 2 {
+		return nil, sql.ErrInvalidChildrenNumber.New(n, len(c), 2)
+	}
+	return &nullSafeText{Equals: expression.NewEquals(c[0], c[1])}, nil
+}
+
+// String implements fmt.Stringer.
+func (n *nullSafeText) String() string {
+	return "(" + n.Left().String() + " <=> " + n.Right().String() + ")"
+}
+
+// textIn is text IN (literals) under the collation of the comparison.
+type textIn struct {
+	*expression.HashInTuple
+	collation sql.CollationID
+	hashes    map[uint64][]string
+	hasNull   bool
+}
+
+var _ sql.Expression = (*textIn)(nil)
+
+// newTextIn returns nil if the list has anything but texts and NULL, or if the frontend's hash serves as well.
+func newTextIn(ctx *sql.Context, in *expression.HashInTuple, list expression.Tuple) (*textIn, error) {
+	t := &textIn{HashInTuple: in, hashes: map[uint64][]string{}}
+	t.collation, _ = sql.GetCoercibility(ctx, in.Left())
+	if byteOrdered(t.collation) {
+		return nil, nil
+	}
+	for _, e := range list {
+		l, ok := e.(*expression.Literal)
+		if !ok {
+			return nil, nil
+		}
+		if l.Value() == nil {
+			t.hasNull = true
+			continue
+		}
+		s, ok := l.Value().(string)
+		if !ok {
+			return nil, nil
+		}
+		if c, strength := sql.GetCoercibility(ctx, l); strength < 2 && c != t.collation {
+			return nil, nil // an explicit collation in the list
+		}
+		h, err := t.collation.HashToUint(s)
+		if err != nil {
+			return nil, err
+		}
+		t.hashes[h] = append(t.hashes[h], s)
+	}
+	return t, nil
+}
+
+// Eval implements sql.Expression.
+func (t *textIn) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
+	v, err := t.Left().Eval(ctx, row)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	s, ok, err := sql.Unwrap[string](ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return t.HashInTuple.Eval(ctx, row)
+	}
+	h, err := t.collation.HashToUint(s)
+	if err != nil {
+		return nil, err
+	}
+	typ := types.CreateLongText(t.collation)
+	for _, known := range t.hashes[h] {
+		n, err := typ.Compare(ctx, s, known)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return true, nil
+		}
+	}
+	if t.hasNull {
+		return nil, nil
+	}
+	return false, nil
+}
+
+// Children implements sql.Expression. The list stays inside: it is made of literals.
+func (t *textIn) Children() []sql.Expression { return []sql.Expression{t.Left()} }
+
+// WithChildren implements sql.Expression.
+func (t *textIn) WithChildren(ctx *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 1 {
+		return nil, sql.ErrInvalidChildrenNumber.New(t, len(c), 1)
+	}
+	n, err := t.HashInTuple.WithChildren(ctx, c[0], t.Right())
+	if err != nil {
+		return nil, err
+	}
+	copied := *t
+	copied.HashInTuple = n.(*expression.HashInTuple)
+	return &copied, nil
+}
+
+// guardLiterals hides DECIMAL literals that are compared with columns from the frontend's plan builder, which rounds
+// them to the scale of the column: x becomes -(-x), folded later.
+// Definitions are left alone: their text is shown later.
+func guardLiterals(stmt sqlparser.Statement) {
+	switch stmt.(type) {
+	case *sqlparser.Select, *sqlparser.SetOp, *sqlparser.ParenSelect, *sqlparser.Insert, *sqlparser.Update, *sqlparser.Delete:
+	default:
+		return
+	}
+	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		if c, ok := n.(*sqlparser.ComparisonExpr); ok {
+			c.Left, c.Right = guarded(c.Left, c.Right), guarded(c.Right, c.Left)
+		}
+		return true, nil
+	}, stmt)
+}
+
+// guarded returns e, or its guarded form if e is a literal with a decimal point compared with a column.
+func guarded(e, other sqlparser.Expr) sqlparser.Expr {
+	v, ok := e.(*sqlparser.SQLVal)
+	if _, column := other.(*sqlparser.ColName); !ok || !column || v.Type != sqlparser.FloatVal ||
+		strings.ContainsAny(string(v.Val), "eE") {
+		return e
+	}
+	return &sqlparser.UnaryExpr{Operator: sqlparser.MinusStr,
+		Expr: &sqlparser.UnaryExpr{Operator: sqlparser.MinusStr, Expr: v}}
+}
