@@ -204,14 +204,13 @@ func (f *FullZip) AppendLeaf(l *Leaf, data []byte, rows int, d *Decompressor) er
 		return err
 	}
 	var rep, def [1]uint16
-	reps, defs := rep[:0], def[:0]
+	reps := rep[:0]
 	if f.levels.MaxRep > 0 {
 		reps = rep[:1]
 	}
+	var defs []uint16
 	if f.levels.MaxDef > 0 {
 		defs = def[:1]
-	} else {
-		defs = nil
 	}
 	want := l.rows + rows
 	for len(data) > 0 {
