@@ -174,24 +174,24 @@ func (l *Leaf) validity(k int) (valid *memory.Buffer, slots, nulls int) {
 // offsets returns the list offsets of layer k, of w bytes each. errs.ErrLimit if they do not fit.
 func (l *Leaf) offsets(k, slots, w int) (*memory.Buffer, int, error) {
 	outer, inner := l.slots(k), l.slots(k-1)
-	if l.entries > 0 {
-		var def uint16
-		if len(l.def) > 0 {
-			def = l.def[0]
-		}
-		if outer.is(l.rep[0], def) == 0 {
-			return nil, 0, corrupt("a list begins inside another")
-		}
-	}
 	var out store
 	b := out.grow(l.Values.mem, (slots+1)*w)
+	var n int
 	if w == 8 {
-		return out.take(), slotEnds(wordsOf[uint64](b), l.rep, l.def, outer, inner), nil
+		n = slotEnds(wordsOf[uint64](b), l.rep, l.def, outer, inner)
+	} else {
+		n = slotEnds(wordsOf[uint32](b), l.rep, l.def, outer, inner)
 	}
-	n := slotEnds(wordsOf[uint32](b), l.rep, l.def, outer, inner)
-	if n > math.MaxInt32 {
+	var err error
+	switch {
+	case uintN(b, w) != 0:
+		err = corrupt("a list begins inside another")
+	case w == 4 && n > math.MaxInt32:
+		err = fmt.Errorf("lists of %d items in one batch: %w", n, errs.ErrLimit)
+	}
+	if err != nil {
 		out.release()
-		return nil, 0, fmt.Errorf("lists of %d items in one batch: %w", n, errs.ErrLimit)
+		return nil, 0, err
 	}
 	return out.take(), n, nil
 }
