@@ -241,6 +241,11 @@ func (m *MiniBlock) loadValidity(c *ChunkState) error {
 	if c.nLevels != c.vals.rows {
 		return corrupt("%d levels for %d values", c.nLevels, c.vals.rows)
 	}
+	if valid, ok := m.def.decodeValidity(c.valid, c.def, c.nLevels); ok {
+		c.valid, c.haveDef = valid, true
+		c.nulls = c.nLevels - countBits(valid, 0, c.nLevels)
+		return nil
+	}
 	levels, scratch, err := m.def.decodeLevels(c.def, c.nLevels, c.levels, &c.d)
 	c.levels = scratch
 	if err != nil {
