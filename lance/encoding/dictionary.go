@@ -1,6 +1,8 @@
 package encoding
 
 import (
+	"encoding/binary"
+
 	"lancesql/lance/pb"
 )
 
@@ -19,6 +21,7 @@ type chunkIdx struct {
 	have bool
 	vec  *Vector
 	idx  []uint32
+	wide []uint32 // memory of idx unless that is the vector's
 }
 
 // compileDictionary returns the plan and the type of the indices in the chunks.
@@ -131,13 +134,14 @@ func gather[T word](dst, items []T, idx []uint32) {
 }
 
 func (d *dictionaryPlan) appendStrings(dst *Vector, idx []uint32) error {
+	items := d.strings
 	n := uint32(d.n)
 	total := uint64(0) // at most 2^15 rows of 2^31 bytes
 	for _, x := range idx {
 		if x >= n {
 			return corrupt("dictionary index %d of %d", x, n)
 		}
-		total += d.strings.offs[x+1] - d.strings.offs[x]
+		total += items.offs[x+1] - items.offs[x]
 	}
 	if err := dst.room(int(min(total, 1<<40))); err != nil {
 		return err
@@ -145,9 +149,9 @@ func (d *dictionaryPlan) appendStrings(dst *Vector, idx []uint32) error {
 	at := dst.data.len()
 	data := dst.data.grow(dst.mem, int(total)+shortString)
 	if dst.typ.Kind == KindVar32 {
-		gatherStrings(data, dst.growOffsets32(len(idx)), uint32(at), d.strings, idx)
+		gatherStrings(data, dst.growOffsets32(len(idx)), uint32(at), items, idx)
 	} else {
-		gatherStrings(data, dst.growOffsets64(len(idx)), uint64(at), d.strings, idx)
+		gatherStrings(data, dst.growOffsets64(len(idx)), uint64(at), items, idx)
 	}
 	dst.data.buf.ResizeNoShrink(at + int(total))
 	return nil
@@ -158,13 +162,17 @@ func (d *dictionaryPlan) appendStrings(dst *Vector, idx []uint32) error {
 const shortString = 16
 
 // gatherStrings writes the items named by idx one after the other to data, whose start is position at of the column,
-// and their ends to offs.
+// and their ends to offs. All of idx are below the number of items, and data has shortString bytes more than they take.
 func gatherStrings[T uint32 | uint64](data []byte, offs []T, at T, items *strings, idx []uint32) {
 	pos := 0
+	offs = offs[:len(idx)]
 	for i, x := range idx {
-		lo, hi := items.offs[x], items.offs[x+1]
+		span := items.offs[x : x+2 : x+2]
+		lo, hi := span[0], span[1]
 		if n := hi - lo; n <= shortString {
-			*(*[shortString]byte)(data[pos:]) = *(*[shortString]byte)(items.data[lo:])
+			from, to := items.data[lo:lo+shortString], data[pos:pos+shortString]
+			binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(from))
+			binary.LittleEndian.PutUint64(to[8:], binary.LittleEndian.Uint64(from[8:]))
 			pos += int(n)
 		} else {
 			pos += copy(data[pos:], items.data[lo:hi])
@@ -188,14 +196,17 @@ func (d *dictionaryPlan) indices(codec *miniCodec, c *ChunkState) ([]uint32, err
 		return nil, err
 	}
 	raw := vec.data.bytes()
-	idx := resize(c.indices.idx, rows)
+	if codec.bits == 32 {
+		c.indices.idx, c.indices.have = wordsOf[uint32](raw)[:rows], true // valid until the next chunk resets the vector
+		return c.indices.idx, nil
+	}
+	c.indices.wide = resize(c.indices.wide, rows)
+	idx := c.indices.wide
 	switch codec.bits {
 	case 8:
 		widen(idx, raw)
 	case 16:
 		widen(idx, wordsOf[uint16](raw))
-	case 32:
-		widen(idx, wordsOf[uint32](raw))
 	case 64:
 		for i, x := range wordsOf[uint64](raw) {
 			idx[i] = uint32(min(x, 1<<32-1))
