@@ -27,52 +27,66 @@ func encodeFullZip(v *Vector, o PageOptions) (Page, error) {
 		data, index := zipStrings(v)
 		return Page{Layout: layout, Buffers: [][]byte{data, index}}, nil
 	}
-	bits := v.typ.RowBits()
+	var bits int
+	l.ValueCompression, bits = zippedFixed(v)
+	l.Details = &pb.FullZipLayout_BitsPerValue{BitsPerValue: uint32(bits)}
+	return Page{Layout: layout, Buffers: [][]byte{zipFixed(v, bits/8)}}, nil
+}
+
+// zippedFixed describes fixed-width values in a full-zip page and returns the bits of one with its item validity.
+func zippedFixed(v *Vector) (ce *pb.CompressiveEncoding, bits int) {
+	bits = v.typ.RowBits()
 	switch {
+	case len(v.typ.Dims) == 0 && bits == 1:
+		ce, bits = flatCE(8), 8
 	case len(v.typ.Dims) == 0:
-		l.ValueCompression = flatCE(bits)
+		ce = flatCE(bits)
 	case v.typ.Bits == 1:
 		bits *= 8
-		l.ValueCompression = v.listCE(flatCE(8))
+		ce = v.listCE(flatCE(8))
 	default:
-		l.ValueCompression = v.listCE(flatCE(v.typ.Bits))
+		ce = v.listCE(flatCE(v.typ.Bits))
 	}
 	for i := range v.items {
 		if lv := &v.items[i]; lv.nulls > 0 {
 			bits += 8 * bitmapBytes(lv.perRow)
 		}
 	}
-	l.Details = &pb.FullZipLayout_BitsPerValue{BitsPerValue: uint32(bits)}
-	return Page{Layout: layout, Buffers: [][]byte{zipFixed(v, bits/8)}}, nil
+	return ce, bits
 }
 
 // zipFixed writes per row: control byte (if the page has nulls), item validity, items.
 func zipFixed(v *Vector, valueBytes int) []byte {
 	control := min(v.nulls, 1)
 	out := make([]byte, 0, v.n*(control+valueBytes))
-	width := v.typ.RowBits()
 	for i := range v.n {
 		if control > 0 {
 			out = append(out, v.controlByte(i))
 		}
-		for l := range v.items {
-			if lv := &v.items[l]; lv.nulls > 0 {
-				at := len(out)
-				out = append(out, make([]byte, bitmapBytes(lv.perRow))...)
-				copyBits(out[at:], 0, lv.valid.bytes(), i*lv.perRow, lv.perRow)
-			}
+		out = v.appendZipped(out, i)
+	}
+	return out
+}
+
+// appendZipped appends a fixed-width value as full-zip pages have it: item validity, then items.
+func (v *Vector) appendZipped(out []byte, i int) []byte {
+	width := v.typ.RowBits()
+	for l := range v.items {
+		if lv := &v.items[l]; lv.nulls > 0 {
+			at := len(out)
+			out = append(out, make([]byte, bitmapBytes(lv.perRow))...)
+			copyBits(out[at:], 0, lv.valid.bytes(), i*lv.perRow, lv.perRow)
 		}
-		if v.typ.Bits != 1 {
-			out = append(out, v.data.bytes()[i*width/8:(i+1)*width/8]...)
-			continue
+	}
+	if v.typ.Bits != 1 {
+		return append(out, v.data.bytes()[i*width/8:(i+1)*width/8]...)
+	}
+	for j := range width {
+		b := byte(0)
+		if getBit(v.data.bytes(), i*width+j) {
+			b = 1
 		}
-		for j := range width {
-			b := byte(0)
-			if getBit(v.data.bytes(), i*width+j) {
-				b = 1
-			}
-			out = append(out, b)
-		}
+		out = append(out, b)
 	}
 	return out
 }

@@ -20,8 +20,9 @@ type miniWriter struct {
 	large bool
 	meta  []byte
 	data  []byte
-	sizes []int // value buffer sizes of the current chunk
-	head  int   // start of the current chunk
+	sizes []int        // value buffer sizes of the current chunk
+	head  int          // start of the current chunk
+	lv    *levelWriter // of nested pages
 }
 
 // encodeMini encodes a page whose rows are narrower than fullZipBytes.
@@ -30,8 +31,14 @@ func encodeMini(v *Vector, o PageOptions) (Page, error) {
 	if v.nulls > 0 {
 		l.DefCompression = outOfLineCE(16, levelsPacked)
 	}
-	page := Page{Layout: &pb.PageLayout{Layout: &pb.PageLayout_MiniBlock{MiniBlock: l}}}
 	w := &miniWriter{v: v, large: o.Large}
+	return w.page(l, o)
+}
+
+// page writes the values in the encoding that suits them and describes it in l.
+func (w *miniWriter) page(l *pb.MiniBlockLayout, o PageOptions) (Page, error) {
+	v := w.v
+	page := Page{Layout: &pb.PageLayout{Layout: &pb.PageLayout_MiniBlock{MiniBlock: l}}}
 	plain := v.data.len() + v.offs.len()
 	if !v.typ.Variable() {
 		plain = fixedBytes(v)
@@ -117,6 +124,10 @@ func packedBytes(v *Vector) int {
 func (w *miniWriter) begin(from, to, buffers int) {
 	w.head = len(w.data)
 	w.sizes = w.sizes[:0]
+	if w.lv != nil {
+		w.beginNested(from, to, buffers)
+		return
+	}
 	levels := 0
 	if w.v.nulls > 0 {
 		levels = to - from
@@ -164,6 +175,9 @@ func (w *miniWriter) end(rows int, last bool) {
 	at := w.head + 2
 	if w.v.nulls > 0 {
 		at += 2
+	}
+	if w.lv != nil {
+		at += w.lv.headerBytes()
 	}
 	for _, size := range w.sizes {
 		if w.large {

@@ -41,15 +41,17 @@ type Summary struct {
 
 // Writer streams one data file. It is not safe for concurrent use. A failed Write or Finish leaves it unusable.
 type Writer struct {
-	out      io.Writer
-	pos      uint64 // bytes written
-	version  Version
-	maxPage  int
-	schema   *schema.Schema
-	columns  []*columnWriter
-	rows     uint64
-	buffered int // bytes held over all columns
-	err      error
+	out       io.Writer
+	pos       uint64 // bytes written
+	version   Version
+	maxPage   int
+	schema    *schema.Schema
+	columns   []*columnWriter
+	tops      []topField
+	finishing bool // no more rows will come
+	rows      uint64
+	buffered  int // bytes held over all columns
+	err       error
 }
 
 // columnWriter collects the rows of the next page of one column.
@@ -58,7 +60,9 @@ type columnWriter struct {
 	typ    encoding.Type
 	binary bool // not text
 	vec    *encoding.Vector
-	first  uint64 // rows in earlier pages
+	leaf   *encoding.Leaf  // of a nested field, instead of vec
+	path   []encoding.Step // from the top-level field to the leaf
+	first  uint64          // rows in earlier pages
 	pages  []*pb.ColumnPage
 }
 
@@ -80,19 +84,9 @@ func NewWriter(w io.Writer, s *schema.Schema, o WriterOptions) (*Writer, error) 
 		return nil, fmt.Errorf("write lance file without columns: %w", errs.ErrInvalid)
 	}
 	for _, f := range s.Fields {
-		if !f.OwnsColumn() {
-			return nil, fmt.Errorf("write field %q of type %s: %w", f.Name, f.LogicalType, errs.ErrUnsupported)
-		}
-		dt, err := f.DataType()
-		if err != nil {
+		if err := fw.addField(f); err != nil {
 			return nil, fmt.Errorf("write field %q: %w", f.Name, err)
 		}
-		typ, err := encoding.TypeOf(dt)
-		if err != nil {
-			return nil, fmt.Errorf("write field %q: %w", f.Name, err)
-		}
-		fw.columns = append(fw.columns, &columnWriter{field: f, typ: typ, binary: dt.ID() == arrow.BINARY || dt.ID() == arrow.LARGE_BINARY,
-			vec: encoding.NewVector(typ, nil)})
 	}
 	return fw, nil
 }
@@ -110,9 +104,11 @@ func (w *Writer) Write(rec arrow.RecordBatch) error {
 	total := int(rec.NumRows())
 	for from := 0; from < total; from += sliceRows {
 		to := min(from+sliceRows, total)
-		for i, c := range w.columns {
-			if err := w.appendRows(c, rec.Column(i), from, to); err != nil {
-				return w.fail(err)
+		for i, top := range w.tops {
+			for _, c := range top.columns {
+				if err := w.appendRows(c, rec.Column(i), from, to); err != nil {
+					return w.fail(err)
+				}
 			}
 		}
 		for w.buffered > maxBufferedBytes {
@@ -132,21 +128,16 @@ func (w *Writer) fail(err error) error {
 
 // check compares a batch with the schema.
 func (w *Writer) check(rec arrow.RecordBatch) error {
-	if int(rec.NumCols()) != len(w.columns) {
-		return fmt.Errorf("batch of %d columns for a file of %d: %w", rec.NumCols(), len(w.columns), errs.ErrInvalid)
+	if int(rec.NumCols()) != len(w.tops) {
+		return fmt.Errorf("batch of %d columns for a file of %d: %w", rec.NumCols(), len(w.tops), errs.ErrInvalid)
 	}
-	for i, c := range w.columns {
+	for i, top := range w.tops {
 		col := rec.Column(i)
-		dt := col.DataType()
-		if ext, ok := dt.(arrow.ExtensionType); ok {
-			dt = ext.StorageType()
+		if !storable(top.typ, col.DataType()) {
+			return fmt.Errorf("column %q of type %s for a field of type %s: %w", top.field.Name, col.DataType(), top.field.LogicalType, errs.ErrInvalid)
 		}
-		typ, err := encoding.TypeOf(dt)
-		if err != nil || !sameType(typ, c.typ) {
-			return fmt.Errorf("column %q of type %s for a field of type %s: %w", c.field.Name, dt, c.field.LogicalType, errs.ErrInvalid)
-		}
-		if !c.field.Nullable && c.typ.Kind != encoding.KindNull && col.NullN() > 0 {
-			return fmt.Errorf("column %q is not nullable and has %d nulls: %w", c.field.Name, col.NullN(), errs.ErrInvalid)
+		if !top.field.Nullable && top.typ.ID() != arrow.NULL && col.NullN() > 0 {
+			return fmt.Errorf("column %q is not nullable and has %d nulls: %w", top.field.Name, col.NullN(), errs.ErrInvalid)
 		}
 	}
 	return nil
@@ -156,15 +147,15 @@ func (w *Writer) check(rec arrow.RecordBatch) error {
 func (w *Writer) appendRows(c *columnWriter, a arrow.Array, from, to int) error {
 	for from < to {
 		upTo := to
-		for upTo-from > 1 && c.typ.ArrayBytes(a, from, upTo) > w.maxPage {
+		for upTo-from > 1 && c.arrayBytes(a, from, upTo) > w.maxPage {
 			upTo = from + (upTo-from)/2
 		}
-		before := c.vec.Bytes()
-		if err := c.vec.AppendArray(a, from, upTo); err != nil {
+		before := c.bytes()
+		if err := c.append(a, from, upTo); err != nil {
 			return fmt.Errorf("write column %q: %w", c.field.Name, err)
 		}
-		w.buffered += c.vec.Bytes() - before
-		if c.vec.Bytes() > w.maxPage {
+		w.buffered += c.bytes() - before
+		if c.bytes() > w.maxPage {
 			if err := w.flush(c); err != nil {
 				return err
 			}
@@ -177,23 +168,35 @@ func (w *Writer) appendRows(c *columnWriter, a arrow.Array, from, to int) error 
 func (w *Writer) fullest() *columnWriter {
 	best := w.columns[0]
 	for _, c := range w.columns[1:] {
-		if c.vec.Bytes() > best.vec.Bytes() {
+		if c.bytes() > best.bytes() {
 			best = c
 		}
 	}
 	return best
 }
 
-// flush writes the buffered rows of a column as one page.
+// flush writes the buffered rows of a column: one page, or several if the levels of a nested column ask for it.
 func (w *Writer) flush(c *columnWriter) error {
-	rows := c.vec.Len()
-	if rows == 0 {
+	if c.leaf != nil {
+		return w.flushLeaf(c)
+	}
+	if c.vec.Len() == 0 {
 		return nil
 	}
 	description, buffers, err := w.encode(c)
 	if err != nil {
 		return w.fail(fmt.Errorf("encode column %q: %w", c.field.Name, err))
 	}
+	if err := w.writePage(c, c.vec.Len(), description, buffers); err != nil {
+		return err
+	}
+	w.buffered -= c.bytes()
+	c.vec.Reset()
+	return nil
+}
+
+// writePage writes the buffers of a page and notes it in the metadata of its column.
+func (w *Writer) writePage(c *columnWriter, rows int, description *pb.MetaEncoding, buffers [][]byte) error {
 	meta := &pb.ColumnPage{Length: uint64(rows), Priority: c.first, Encoding: description}
 	for _, b := range buffers {
 		if err := w.align(); err != nil {
@@ -205,8 +208,6 @@ func (w *Writer) flush(c *columnWriter) error {
 			return err
 		}
 	}
-	w.buffered -= c.vec.Bytes()
-	c.vec.Reset()
 	c.first += uint64(rows)
 	c.pages = append(c.pages, meta)
 	return nil
@@ -227,7 +228,7 @@ func (w *Writer) encode(c *columnWriter) (description *pb.MetaEncoding, buffers 
 			return nil, nil, err
 		}
 	} else {
-		page, err := encoding.EncodePage(v, encoding.PageOptions{Large: w.version == V22(), Binary: c.binary})
+		page, err := encoding.EncodePage(v, w.pageOptions(c))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -279,12 +280,13 @@ func (w *Writer) Finish() (Summary, error) {
 	if w.rows == 0 {
 		return Summary{}, w.fail(fmt.Errorf("lance file without rows: %w", errs.ErrInvalid))
 	}
+	w.finishing = true
 	sum := Summary{Rows: w.rows}
 	for i, c := range w.columns {
 		if err := w.flush(c); err != nil {
 			return Summary{}, err
 		}
-		c.vec.Release()
+		c.release()
 		sum.FieldIDs = append(sum.FieldIDs, c.field.ID)
 		sum.ColumnIndices = append(sum.ColumnIndices, int32(i))
 	}
@@ -299,7 +301,7 @@ func (w *Writer) Finish() (Summary, error) {
 // Abort frees memory of a file that will not be finished. It is a no-op after Finish.
 func (w *Writer) Abort() {
 	for _, c := range w.columns {
-		c.vec.Release()
+		c.release()
 	}
 	if w.err == nil {
 		w.err = fmt.Errorf("lance file writer: %w", errs.ErrClosed)
