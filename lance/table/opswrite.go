@@ -67,8 +67,11 @@ func (w *rowWriter) all(ctx context.Context, rows arrowx.BatchReader, p *inputPl
 // leaves the files to clean-up.
 func (d *Dataset) commitOrDrop(ctx context.Context, op Operation, w *rowWriter) (*Dataset, error) {
 	next, err := d.CommitRebasing(ctx, op)
-	if errors.Is(err, errs.ErrConflict) || errors.Is(err, ErrIncompatible) || errors.Is(err, errs.ErrInvalid) {
-		w.abort(ctx)
+	for _, refused := range []error{errs.ErrConflict, ErrIncompatible, errs.ErrInvalid, errs.ErrUnsupported, errs.ErrLimit} {
+		if errors.Is(err, refused) {
+			w.abort(ctx)
+			break
+		}
 	}
 	return next, err
 }

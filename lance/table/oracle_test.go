@@ -140,6 +140,52 @@ func TestNodeReadsOurTable(t *testing.T) {
 	require.Len(t, dump.Rows, dump.Count)
 }
 
+// Every operation of ours in a row, read by all readers at every version, and continued by the reference.
+func TestOracleReadsOurOperations(t *testing.T) {
+	ctx := context.Background()
+	for _, version := range []string{"2.1", "2.2"} {
+		t.Run(version, func(t *testing.T) {
+			dir, st := local(t)
+			d := create(t, st, CreateOptions{DataVersion: version})
+			var err error
+			must := func(next *Dataset, failed error) {
+				t.Helper()
+				require.NoError(t, failed)
+				d = next
+			}
+			changes := func(next *Dataset, _ Changed, failed error) { t.Helper(); must(next, failed) }
+			s := arrowSchema(t, d)
+			must(d.Append(ctx, Records(s, rowsOf(t, "a", 0, 60)), WriteOptions{FragmentRows: 20}))
+			changes(d.DeleteWhere(ctx, idBelow(7)))
+			changes(d.UpdateWhere(ctx, idIs(30), []Assignment{{Column: "name", Value: "thirty"}}))
+			changes(d.MergeInsert(ctx, Records(s, rowsOf(t, "m", 55, 65)), MergeOptions{}))
+			must(d.AddColumns(ctx, []NewColumn{
+				{Field: arrow.Field{Name: "twice", Type: arrow.PrimitiveTypes.Int64}, Compute: times(2)},
+				{Field: arrow.Field{Name: "none", Type: arrow.PrimitiveTypes.Int32, Nullable: true}},
+			}, nil))
+			must(d.CastColumn(ctx, "name", arrow.BinaryTypes.LargeString))
+			must(d.RenameColumn(ctx, "name", "label"))
+			must(d.CommitRebasing(ctx, ReserveFragments{Count: 3}))
+			next, _, err := d.Compact(ctx, CompactOptions{FragmentRows: 25})
+			must(next, err)
+			requireSame(t, dir, d)
+			must(d.DropColumns(ctx, "none"))
+			must(d.SetNullable(ctx, "twice", true))
+			must(d.CommitRebasing(ctx, Restore{Version: 3}))
+			must(d.CommitRebasing(ctx, UpdateConfig{TableMetadata: upsertOf(map[string]string{"k": "v"})}))
+			requireSame(t, dir, d)
+			dump := oracle.DumpNode(t, filepath.Join(dir, "db"), "t")
+			require.Equal(t, d.CountRows(), uint64(dump.Count))
+			pythonOps(t, dir, "append:100:110", "update:id = 105", "index:by_id", "delete:id < 12", "compact")
+			must(d.Latest(ctx))
+			requireSame(t, dir, d)
+			changes(d.DeleteWhere(ctx, idIs(105)))
+			must(d.Overwrite(ctx, Records(s, rowsOf(t, "o", 0, 5)), WriteOptions{}))
+			requireSame(t, dir, d)
+		})
+	}
+}
+
 // The reference commits on our versions, and we on its, in turns; its index and our MemWAL entry survive.
 func TestOracleTakesTurns(t *testing.T) {
 	dir, st := local(t)

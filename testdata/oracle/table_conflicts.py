@@ -10,7 +10,7 @@ is committed, then the first. One line per pair on standard output:
     FIRST SECOND retry                  a retryable conflict
     FIRST SECOND never                  incompatible, or no longer valid
 
-Deletes and updates go through the high-level calls with no retries, because only these know which rows they touch.
+lance/table/testdata/conflicts.txt is the output without names. Deletes and updates go through the high-level calls with no retries, because only these know which rows they touch.
 """
 
 import os
