@@ -41,6 +41,21 @@ func seedFiles(t testing.TB) [][]byte {
 			}
 		}
 	}
+	for i, typ := range nestedTypes() {
+		sc, cols := nestedBatch(typ, 40, rng)
+		o := file.WriterOptions{MaxPageBytes: 1500 * (1 + i%2*100)}
+		data, _ := write(t, sc, o, array.NewRecordBatch(sc, cols, 40))
+		out = append(out, data)
+	}
+	nested, err := filepath.Glob(filepath.Join(oracle.Root(t), "testdata", "golden", "corpus", "files", "*2.0.lance"))
+	require.NoError(t, err)
+	for _, p := range nested {
+		data, err := os.ReadFile(p)
+		require.NoError(t, err)
+		if len(data) < 32<<10 {
+			out = append(out, data)
+		}
+	}
 	return out
 }
 
