@@ -158,6 +158,7 @@ func goroutines() map[string]string {
 		"cmd/lancesql":     "signal handling",
 		"bench":            "one per connection",
 		"internal/testkit": "test processes",
+		"lance/file":       "columns of one batch, joined before it is returned",
 	}
 }
 

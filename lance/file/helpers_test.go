@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -23,9 +24,11 @@ import (
 
 // memSource is a file in memory. It counts what is read.
 type memSource struct {
-	data  []byte
-	reads int
-	bytes int
+	data []byte
+
+	mu    sync.Mutex
+	reads int // under mu
+	bytes int // under mu
 }
 
 func (m *memSource) ReadAt(_ context.Context, p []byte, off int64) error {
@@ -33,6 +36,8 @@ func (m *memSource) ReadAt(_ context.Context, p []byte, off int64) error {
 		return io.ErrUnexpectedEOF
 	}
 	copy(p, m.data[off:])
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.reads++
 	m.bytes += len(p)
 	return nil

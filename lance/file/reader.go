@@ -32,7 +32,7 @@ type Source interface {
 
 // ReaderOptions configures a Reader. The zero value is the default.
 type ReaderOptions struct {
-	Allocator memory.Allocator // of the batches handed out; nil: the Go allocator
+	Allocator memory.Allocator // of the batches handed out, safe for concurrent use; nil: the Go allocator
 }
 
 // Reader reads one data file. It is safe for concurrent use and needs no Close; the Source belongs to the caller and

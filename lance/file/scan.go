@@ -78,41 +78,56 @@ func (p *projection) close() {
 	}
 }
 
-// batch collects the arrays of one batch.
-func (p *projection) batch(rows int, read func(f *fieldReader, dst *encoding.Vector) error) (arrow.RecordBatch, error) {
-	arrays := make([]arrow.Array, 0, len(p.fields))
+// batch collects the arrays of one batch. read is called once for each column, from several goroutines if the batch is
+// large; cost is what a cell costs, 1 for a scan.
+func (p *projection) batch(rows, cost int, read func(f *fieldReader, dst *encoding.Vector) error) (arrow.RecordBatch, error) {
+	arrays := make([]arrow.Array, len(p.fields))
 	defer func() {
 		for _, a := range arrays {
-			a.Release()
+			if a != nil {
+				a.Release()
+			}
 		}
 	}()
-	for _, f := range p.fields {
-		if f.nested != nil {
-			a, err := f.nested.array(rows, read)
-			if err != nil {
-				return nil, err
+	failed := make([]error, len(p.fields))
+	work := func(i int) { arrays[i], failed[i] = p.fields[i].array(rows, read) }
+	if len(p.fields) > 1 && rows >= parallelCells/(cost*len(p.fields)) {
+		forEach(len(p.fields), work)
+	} else {
+		for i := range p.fields {
+			if work(i); failed[i] != nil {
+				break
 			}
-			arrays = append(arrays, a)
-			continue
 		}
-		vec := encoding.NewVector(f.cur.typ, f.cur.r.mem)
-		vec.Reserve(rows)
-		err := read(f, vec)
-		if err == nil && vec.Len() != rows {
-			err = errs.Corrupt(f.cur.r.src.Name(), -1, "column %d gave %d of %d rows", f.cur.col.index, vec.Len(), rows)
-		}
+	}
+	for _, err := range failed {
 		if err != nil {
-			vec.Release()
 			return nil, err
 		}
-		a, err := vec.NewArray(f.typ)
-		if err != nil {
-			vec.Release()
-			return nil, err
-		}
-		arrays = append(arrays, a)
 	}
 	return array.NewRecordBatch(p.schema, arrays, int64(rows)), nil
+}
+
+// array reads the rows of the field for one batch.
+func (f *fieldReader) array(rows int, read func(f *fieldReader, dst *encoding.Vector) error) (arrow.Array, error) {
+	if f.nested != nil {
+		return f.nested.array(rows, read)
+	}
+	vec := encoding.NewVector(f.cur.typ, f.cur.r.mem)
+	vec.Reserve(rows)
+	err := read(f, vec)
+	if err == nil && vec.Len() != rows {
+		err = errs.Corrupt(f.cur.r.src.Name(), -1, "column %d gave %d of %d rows", f.cur.col.index, vec.Len(), rows)
+	}
+	var a arrow.Array
+	if err == nil {
+		a, err = vec.NewArray(f.typ)
+	}
+	if err != nil {
+		vec.Release()
+		return nil, err
+	}
+	return a, nil
 }
 
 // scanner is the BatchReader of a range of rows.
@@ -177,7 +192,7 @@ func (s *scanner) Next() (arrow.RecordBatch, error) {
 }
 
 func (s *scanner) read(from, upTo uint64) (arrow.RecordBatch, error) {
-	return s.proj.batch(int(upTo-from), func(f *fieldReader, dst *encoding.Vector) error {
+	return s.proj.batch(int(upTo-from), 1, func(f *fieldReader, dst *encoding.Vector) error {
 		return f.cur.read(s.ctx, dst, from, upTo)
 	})
 }
@@ -205,7 +220,7 @@ func (r *Reader) Take(ctx context.Context, fields []*schema.Field, cols map[int3
 		return nil, err
 	}
 	defer p.close()
-	return p.batch(len(rows), func(f *fieldReader, dst *encoding.Vector) error {
+	return p.batch(len(rows), takenCell, func(f *fieldReader, dst *encoding.Vector) error {
 		return f.cur.take(ctx, dst, rows)
 	})
 }
