@@ -25,7 +25,7 @@ func packedSize(w int) int { return w * rowBytes }
 
 // lanesMask repeats the lowest n bits in each lane of size bits of a word.
 func lanesMask(size, n int) uint64 {
-	m := uint64(1)<<n - 1
+	m := uint64(1)<<n - 1 // all bits for n = 64
 	for ; size < 64; size *= 2 {
 		m |= m << size
 	}
@@ -68,6 +68,22 @@ func unpackSplitRow(o, a, b *[rowBytes]byte, shift, up uint, low, high uint64) {
 		v |= binary.LittleEndian.Uint64(b[i:i+8]) << (up & 63) & high
 		binary.LittleEndian.PutUint64(o[i:i+8], v)
 	}
+}
+
+// unpackOne returns value i of a block that unpackBlock would expand.
+func unpackOne(packed []byte, size, w, i int) uint64 {
+	if w == 0 {
+		return 0
+	}
+	lanes := blockValues / size
+	lane := i % 128 % lanes
+	row := rowOrder[(i%128-lane)/16]*8 + i/128 // rowOrder is its own inverse
+	at, shift := row*w/size, row*w%size
+	v := uintN(packed[(at*lanes+lane)*size/8:], size/8) >> shift
+	if shift+w > size {
+		v |= uintN(packed[((at+1)*lanes+lane)*size/8:], size/8) << (size - shift)
+	}
+	return v & lanesMask(64, w)
 }
 
 // packBlock is the inverse of unpackBlock; the 1024 values must be below 1<<w. It overwrites dst, which has

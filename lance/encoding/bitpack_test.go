@@ -69,6 +69,11 @@ func testPackWidths[T word](t *testing.T) {
 		if !bytes.Equal(bytesOf(in), bytesOf(out)) {
 			t.Fatalf("T=%d W=%d does not round trip", bitsOf[T](), w)
 		}
+		for i, want := range in {
+			if got := unpackOne(bytesOf(mid)[:packedSize(w)], bitsOf[T](), w, i); got != uint64(want) {
+				t.Fatalf("T=%d W=%d value %d is %d, want %d", bitsOf[T](), w, i, got, want)
+			}
+		}
 	}
 }
 

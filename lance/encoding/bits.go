@@ -45,7 +45,14 @@ func bitmapBytes(n int) int { return (n + 7) / 8 }
 
 // copyBits copies n bits between bitmaps at any offsets, keeping the other bits of dst.
 func copyBits(dst []byte, dstOff int, src []byte, srcOff, n int) {
-	if n == 0 {
+	if n <= 8 {
+		for i := range n {
+			if getBit(src, srcOff+i) {
+				dst[(dstOff+i)>>3] |= 1 << ((dstOff + i) & 7)
+			} else {
+				dst[(dstOff+i)>>3] &^= 1 << ((dstOff + i) & 7)
+			}
+		}
 		return
 	}
 	bitutil.CopyBitmap(src, srcOff, n, dst, dstOff)

@@ -93,11 +93,10 @@ func (m *MiniBlock) SetDictionary(buf []byte) (int, error) {
 // append appends rows [from, to) of the chunk: each index is replaced by its item. Null rows carry
 // some valid index.
 func (d *dictionaryPlan) append(dst *Vector, codec *miniCodec, c *ChunkState, from, to int) error {
-	idx, err := d.indices(codec, c)
+	idx, err := d.indices(codec, c, from, to)
 	if err != nil {
 		return err
 	}
-	idx = idx[from:to]
 	if d.typ.Variable() {
 		return d.appendStrings(dst, idx)
 	}
@@ -181,39 +180,44 @@ func gatherStrings[T uint32 | uint64](data []byte, offs []T, at T, items *string
 	}
 }
 
-// indices decodes the indices of the whole chunk, once.
-func (d *dictionaryPlan) indices(codec *miniCodec, c *ChunkState) ([]uint32, error) {
-	if c.indices.have {
-		return c.indices.idx, nil
+// indices returns the indices of rows [from, to), valid until the next call. It decodes those of the whole chunk, once,
+// unless few are wanted.
+func (d *dictionaryPlan) indices(codec *miniCodec, c *ChunkState, from, to int) ([]uint32, error) {
+	x := &c.indices
+	if x.have {
+		return x.idx[from:to], nil
 	}
-	rows := c.vals.rows
-	if c.indices.vec == nil || c.indices.vec.typ.Bits != codec.bits {
-		c.indices.vec = NewVector(Type{Kind: KindFixed, Bits: codec.bits}, nil)
+	first, rows := from, to-from
+	whole := c.vals.singles+rows > fewValues
+	if whole {
+		first, rows = 0, c.vals.rows
 	}
-	vec := c.indices.vec
-	vec.Reset()
-	if err := codec.appendValues(vec, &c.vals, 0, rows, &c.d); err != nil {
+	if x.vec == nil || x.vec.typ.Bits != codec.bits {
+		x.vec = NewVector(Type{Kind: KindFixed, Bits: codec.bits}, nil)
+	}
+	x.vec.Reset()
+	if err := codec.appendValues(x.vec, &c.vals, first, first+rows, &c.d); err != nil {
 		return nil, err
 	}
-	raw := vec.data.bytes()
+	raw := x.vec.data.bytes()
 	if codec.bits == 32 {
-		c.indices.idx, c.indices.have = wordsOf[uint32](raw)[:rows], true // valid until the next chunk resets the vector
-		return c.indices.idx, nil
+		x.idx = wordsOf[uint32](raw)[:rows]
+	} else {
+		x.wide = resize(x.wide, rows)
+		x.idx = x.wide
 	}
-	c.indices.wide = resize(c.indices.wide, rows)
-	idx := c.indices.wide
 	switch codec.bits {
 	case 8:
-		widen(idx, raw)
+		widen(x.idx, raw)
 	case 16:
-		widen(idx, wordsOf[uint16](raw))
+		widen(x.idx, wordsOf[uint16](raw))
 	case 64:
-		for i, x := range wordsOf[uint64](raw) {
-			idx[i] = uint32(min(x, 1<<32-1))
+		for i, v := range wordsOf[uint64](raw) {
+			x.idx[i] = uint32(min(v, 1<<32-1))
 		}
 	}
-	c.indices.idx, c.indices.have = idx, true
-	return idx, nil
+	x.have = whole
+	return x.idx[from-first : to-first], nil
 }
 
 func widen[T word](dst []uint32, src []T) {

@@ -128,10 +128,11 @@ type chunkValues struct {
 	wide     []byte // decoded strings with room to spare
 	unpacked []byte // decoded fixed-width values of the whole chunk, empty if not yet decoded
 	have     bool
+	singles  int // values looked up in packed form
 }
 
 func (c *chunkValues) reset(rows int, bufs [][]byte) {
-	c.rows, c.bufs, c.expanded, c.have = rows, bufs, false, false
+	c.rows, c.bufs, c.expanded, c.have, c.singles = rows, bufs, false, false, 0
 }
 
 // prepare undoes general compression of buffer 0, once per chunk.
@@ -174,10 +175,36 @@ func (m *miniCodec) appendFixed(dst *Vector, c *chunkValues, from, to int) error
 	if from == 0 && to == c.rows && (m.kind != miniInline || c.rows == blockValues) {
 		return m.decodeAll(dst.growFixed(c.rows), c)
 	}
+	if n := to - from; m.kind == miniInline && !c.have && c.singles+n <= fewValues {
+		c.singles += n
+		return m.appendFew(dst, c, from, to)
+	}
 	if err := m.decodeOnce(c); err != nil {
 		return err
 	}
 	dst.appendFixed(c.unpacked[from*size : to*size])
+	return nil
+}
+
+// fewValues is how many values of a packed chunk are looked up singly before all of it is expanded.
+const fewValues = 16
+
+// appendFew appends rows of a bit-packed chunk without expanding it.
+func (m *miniCodec) appendFew(dst *Vector, c *chunkValues, from, to int) error {
+	if c.rows > blockValues {
+		return corrupt("bit-packed chunk of %d values", c.rows)
+	}
+	w, payload, err := inlinePayload(c.bufs[0], m.bits)
+	if err != nil {
+		return err
+	}
+	out := dst.growFixed(to - from)
+	for i := range to - from {
+		v := unpackOne(payload, m.bits, w, from+i)
+		for k := range m.bits / 8 {
+			out[i*m.bits/8+k] = byte(v >> (8 * k))
+		}
+	}
 	return nil
 }
 
