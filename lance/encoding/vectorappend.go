@@ -1,8 +1,10 @@
 package encoding
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -119,6 +121,10 @@ func (v *Vector) appendItems(data arrow.ArrayData, off, rows int) error {
 func (v *Vector) zeroUnder(valid []byte, off, rows int) {
 	width := v.typ.RowBits()
 	b := v.data.bytes()
+	if len(v.items) == 0 && width%8 == 0 {
+		zeroRows(b[v.n*width/8:], width/8, valid, off, rows)
+		return
+	}
 	for i := range rows {
 		if getBit(valid, off+i) {
 			continue
@@ -137,6 +143,25 @@ func (v *Vector) zeroUnder(valid []byte, off, rows int) {
 				setBits(lv.valid.bytes(), at*lv.perRow, lv.perRow, true)
 			}
 		}
+	}
+}
+
+// zeroRows clears those of rows rows of w bytes whose validity bit, from bit off on, is 0.
+func zeroRows(b []byte, w int, valid []byte, off, rows int) {
+	for at := 0; at < rows; {
+		// A byte of validity at a time, whose bits before off+at and behind the last row are taken for valid.
+		skip := (off + at) & 7
+		n := min(8-skip, rows-at)
+		missing := ^valid[(off+at)>>3] >> skip & (1<<n - 1)
+		for ; missing != 0; missing &= missing - 1 {
+			row := b[(at+bits.TrailingZeros8(missing))*w:]
+			if w == 8 {
+				binary.LittleEndian.PutUint64(row, 0)
+			} else {
+				clear(row[:w])
+			}
+		}
+		at += n
 	}
 }
 
