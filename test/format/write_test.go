@@ -36,7 +36,7 @@ type task struct {
 }
 
 // askMost is how many tasks one run of the reference gets: a run has a time limit.
-const askMost = 250
+const askMost = 700
 
 // ask gives tasks to the reference implementation and returns its answers by name.
 func ask[T any](t *testing.T, dir string, tasks []task) map[string]T {
