@@ -61,6 +61,8 @@ func CompileConstant(l *pb.ConstantLayout, t Type, buffers [][]byte, rows uint64
 
 func (c *Constant) checkValue() error {
 	switch {
+	case c.typ.Kind == KindPacked:
+		return unsupported("constant packed struct")
 	case c.typ.Kind == KindNull:
 		return corrupt("constant value in a null column")
 	case c.typ.Kind == KindFixed && len(c.value) != bitmapBytes(c.typ.RowBits()):

@@ -27,7 +27,7 @@ func (d *dictionary) release() {
 
 // buildDictionary returns nil if a dictionary does not pay; plain is the size of the page without one.
 func buildDictionary(v *Vector, plain int) *dictionary {
-	if v.n < dictMinRows || len(v.typ.Dims) > 0 {
+	if v.n < dictMinRows || len(v.typ.Dims) > 0 || len(v.typ.Fields) > 0 {
 		return nil
 	}
 	if !v.typ.Variable() && v.typ.Bits != 64 && v.typ.Bits != 128 {

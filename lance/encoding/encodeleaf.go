@@ -255,13 +255,14 @@ func encodeLeaf(l *Leaf, lv *levelWriter, o PageOptions) (Page, error) {
 	if lv.slots == 0 || v.typ.Kind == KindNull || lv.allNull() {
 		return lv.constantPage(o), nil
 	}
-	if o.Large && lv.rep == nil && lv.def == nil {
+	special := v.typ.Key > 0 || len(v.typ.Fields) > 0
+	if o.Large && lv.rep == nil && lv.def == nil && !special {
 		if p, ok := encodeConstant(v); ok {
 			p.Layout.GetConstant().Layers = lv.codes
 			return p, nil
 		}
 	}
-	if v.widest() >= fullZipBytes || lv.n > pageEntriesMax && lv.rep != nil {
+	if v.widest() >= fullZipBytes && !special || lv.n > pageEntriesMax && lv.rep != nil {
 		return encodeZippedLeaf(v, lv, o)
 	}
 	m := &pb.MiniBlockLayout{Layers: lv.codes, NumBuffers: 1, NumItems: uint64(v.n), HasLargeChunk: o.Large}
@@ -417,6 +418,9 @@ func (w *levelWriter) repetitionIndex() []byte {
 
 // encodeZippedLeaf encodes a page of wide values, or of levels too many for chunks.
 func encodeZippedLeaf(v *Vector, lv *levelWriter, o PageOptions) (Page, error) {
+	if v.typ.Key > 0 || len(v.typ.Fields) > 0 {
+		return Page{}, unsupported("a list row of %d dictionary or packed values", lv.n)
+	}
 	l := &pb.FullZipLayout{BitsRep: uint32(lv.repBits()), BitsDef: uint32(lv.defBits()), Layers: lv.codes,
 		NumItems: uint32(lv.n), NumVisibleItems: uint32(lv.slots)}
 	layout := &pb.PageLayout{Layout: &pb.PageLayout_FullZip{FullZip: l}}

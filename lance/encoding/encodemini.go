@@ -39,6 +39,11 @@ func encodeMini(v *Vector, o PageOptions) (Page, error) {
 func (w *miniWriter) page(l *pb.MiniBlockLayout, o PageOptions) (Page, error) {
 	v := w.v
 	page := Page{Layout: &pb.PageLayout{Layout: &pb.PageLayout_MiniBlock{MiniBlock: l}}}
+	if v.typ.Key > 0 {
+		items, err := w.keyedPage(l, o)
+		page.Buffers = [][]byte{w.meta, w.data, items}
+		return page, err
+	}
 	plain := v.data.len() + v.offs.len()
 	if !v.typ.Variable() {
 		plain = fixedBytes(v)
@@ -79,6 +84,11 @@ func (w *miniWriter) writeFixed(l *pb.MiniBlockLayout) {
 	v := w.v
 	raw := v.data.len()
 	w.data = make([]byte, 0, raw+raw/16+1024)
+	if len(v.typ.Fields) > 0 {
+		l.ValueCompression = v.typ.packedCE()
+		w.writeFlat(1)
+		return
+	}
 	if len(v.typ.Dims) > 0 {
 		l.ValueCompression = v.listCE(flatCE(v.typ.Bits))
 		for i := range v.items {

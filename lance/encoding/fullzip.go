@@ -25,6 +25,8 @@ type FullZip struct {
 	lists    []bool // which levels have it
 	widened  bool   // booleans as one byte per item
 
+	members []*FullZip // packed rows: how each member is stored
+
 	// variable width
 	length  int // bytes of the length prefix, 0 for fixed width
 	fsst    *symbolTable
@@ -107,6 +109,9 @@ func (f *FullZip) compileFixed(ce *pb.CompressiveEncoding, bitsPerValue uint32) 
 }
 
 func (f *FullZip) compileVariable(ce *pb.CompressiveEncoding, bitsPerOffset uint32) error {
+	if f.typ.Kind == KindPacked {
+		return f.compilePacked(ce, bitsPerOffset)
+	}
 	if !f.typ.Variable() {
 		return corrupt("variable-width page in a fixed-width column")
 	}
@@ -245,8 +250,9 @@ func (f *FullZip) appendVariable(dst *Vector, data []byte, rows int, d *Decompre
 		}
 		data = data[f.control:]
 		if null {
-			dst.closeRow()
-			dst.addNull(1)
+			if err := dst.AppendNulls(1); err != nil {
+				return err
+			}
 			continue
 		}
 		if len(data) < f.length {
@@ -271,6 +277,9 @@ func (f *FullZip) appendVariable(dst *Vector, data []byte, rows int, d *Decompre
 
 // appendBytes appends one variable-width value as it is stored, without counting it.
 func (f *FullZip) appendBytes(dst *Vector, b []byte, d *Decompressor) error {
+	if f.members != nil {
+		return f.appendMembers(dst, b, d)
+	}
 	if f.general && len(b) > 0 {
 		plain, err := d.expand(nil, f.scheme, b, -1)
 		if err != nil {

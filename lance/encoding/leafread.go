@@ -252,6 +252,9 @@ func (f *FullZip) appendSlot(dst *Vector, data []byte, null bool, d *Decompresso
 		return data[f.value:], nil
 	}
 	if null {
+		if f.members != nil {
+			return nil, unsupported("null packed structs in lists")
+		}
 		dst.closeRow()
 		return data, nil
 	}

@@ -59,7 +59,16 @@ func CompileMiniBlock(l *pb.MiniBlockLayout, t Type) (*MiniBlock, error) {
 			return nil, err
 		}
 	}
-	if m.values, err = compileMini(l.GetValueCompression(), valueType); err != nil {
+	values := l.GetValueCompression()
+	if len(t.Fields) > 0 {
+		if t.Kind == KindPacked {
+			return nil, unsupported("packed struct with variable members in a mini-block page")
+		}
+		if values, err = t.unpackedCE(values); err != nil {
+			return nil, err
+		}
+	}
+	if m.values, err = compileMini(values, valueType); err != nil {
 		return nil, err
 	}
 	if l.GetNumBuffers() != uint64(m.values.buffers) {

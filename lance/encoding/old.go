@@ -100,15 +100,21 @@ func compileOld(a *pb.ArrayEncoding20, t Type, depth int) (*oldNode, error) {
 		}
 		return n, err
 	case *pb.ArrayEncoding20_Dictionary:
-		if !t.Variable() {
-			return nil, unsupported("2.0 dictionary of this type")
+		bits := t.Key
+		if bits == 0 {
+			bits = 8
+			if !t.Variable() {
+				return nil, unsupported("2.0 dictionary of this type")
+			}
 		}
-		indices, err := compileOld(e.Dictionary.GetIndices(), Type{Kind: KindFixed, Bits: 8}, depth+1)
+		indices, err := compileOld(e.Dictionary.GetIndices(), Type{Kind: KindFixed, Bits: bits}, depth+1)
 		if err != nil {
 			return nil, err
 		}
-		items, err := compileOld(e.Dictionary.GetItems(), t, depth+1)
+		items, err := compileOld(e.Dictionary.GetItems(), t.plain(), depth+1)
 		return &oldNode{kind: oldDictionary, values: indices, items: items, nItems: uint64(e.Dictionary.GetNumDictionaryItems())}, err
+	case *pb.ArrayEncoding20_PackedStruct:
+		return compileOldPacked(e.PackedStruct, t)
 	case *pb.ArrayEncoding20_Constant, nil:
 		return nil, corrupt("page without a usable array encoding")
 	}
@@ -217,12 +223,12 @@ func (o *Old) LoadItems(src OldSource) (int, error) {
 	if n.kind != oldDictionary {
 		return 0, nil
 	}
-	if n.nItems > 1<<16 {
+	if n.nItems > 1<<16 && o.typ.Key == 0 || n.nItems > oldDictionaryMax {
 		return 0, corrupt("dictionary of %d items", n.nItems)
 	}
 	var st OldState
 	defer st.Close()
-	v := NewVector(o.typ, memory.DefaultAllocator)
+	v := NewVector(o.typ.plain(), memory.DefaultAllocator)
 	if err := n.items.append(v, 0, n.nItems, src, &st); err != nil {
 		return 0, err
 	}
@@ -384,7 +390,34 @@ func (n *oldNode) appendBinary(dst *Vector, from, to uint64, src OldSource, st *
 	return nil
 }
 
-// appendDictionary replaces indices by items: 0 is null, k is item k−1.
+// oldDictionaryMax bounds the items of a dictionary, which may be all null and take no bytes in the file.
+const oldDictionaryMax = 1 << 20
+
+// appendKeys replaces the indices of an Arrow dictionary column by items: k is item k, which may be null.
+func (n *oldNode) appendKeys(dst *Vector, idx []byte, w int) error {
+	items := n.strings
+	for i := 0; i+w <= len(idx); i += w {
+		k := uintN(idx[i:], w)
+		if k >= uint64(items.n) {
+			return corrupt("dictionary index %d of %d", k, items.n)
+		}
+		if items.nulls > 0 && !getBit(items.valid.bytes(), int(k)) {
+			if err := dst.AppendNulls(1); err != nil {
+				return err
+			}
+			continue
+		}
+		if b := items.value(int(k)); !dst.typ.Variable() {
+			dst.appendFixed(b)
+		} else if err := dst.appendString(b); err != nil {
+			return err
+		}
+		dst.addValid(1)
+	}
+	return nil
+}
+
+// appendDictionary replaces indices by items: 0 is null, k is item k−1; those of Arrow dictionary columns are as they are.
 func (n *oldNode) appendDictionary(dst *Vector, from, to uint64, src OldSource, st *OldState) error {
 	if n.values.kind != oldFlat || n.strings == nil {
 		return unsupported("2.0 dictionary with nested indices")
@@ -392,6 +425,9 @@ func (n *oldNode) appendDictionary(dst *Vector, from, to uint64, src OldSource, 
 	idx, err := n.values.bytes(from, to, src, st)
 	if err != nil {
 		return err
+	}
+	if dst.typ.Key > 0 {
+		return n.appendKeys(dst, idx, dst.typ.Key/8)
 	}
 	items := n.strings
 	for _, k := range idx {

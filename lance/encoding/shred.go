@@ -158,6 +158,9 @@ func listSpans(data arrow.ArrayData) (func(i int) (lo, hi int), error) {
 
 // take appends the entries and the values they own.
 func (l *Leaf) take(s *shredder, data arrow.ArrayData) error {
+	if dict := dictionaryOf(data); dict != nil && dict.NullN() > 0 {
+		return unsupported("nested dictionary column with a null item")
+	}
 	leaf := array.MakeFromData(data)
 	defer leaf.Release()
 	maxDef := uint16(math.MaxUint16) // of entries that own a value: nothing further out than the innermost list is missing

@@ -14,25 +14,28 @@ type Kind uint8
 
 // Kinds of physical columns.
 const (
-	KindNull  Kind = iota // no bytes at all
-	KindFixed             // Bits bits per item
-	KindVar32             // bytes with 32-bit offsets
-	KindVar64             // bytes with 64-bit offsets
+	KindNull   Kind = iota // no bytes at all
+	KindFixed              // Bits bits per item
+	KindVar32              // bytes with 32-bit offsets
+	KindVar64              // bytes with 64-bit offsets
+	KindPacked             // packed structs with variable members
 )
 
 // Type is the physical type of one column. Columns of different Arrow types with the same physical type share all
 // encodings.
 type Type struct {
-	Kind Kind
-	Bits int   // bits per item of KindFixed: 1 or a multiple of 8
-	Dims []int // sizes of the nested fixed-size lists around the item, outermost first; empty for plain columns
+	Kind   Kind
+	Bits   int    // bits per item of KindFixed: 1 or a multiple of 8
+	Key    int    // bits of the indices of an Arrow dictionary column, whose values the rest describes; 0 = none
+	Fields []Type // members of a packed struct, row by row in one column; nil for other columns
+	Dims   []int  // sizes of the nested fixed-size lists around the item, outermost first; empty for plain columns
 }
 
 // maxRowBytes bounds the width of one fixed-width row.
 const maxRowBytes = 1 << 28
 
-// TypeOf returns the physical type of an Arrow type that is stored in one column. errs.ErrUnsupported for nested and
-// dictionary types, errs.ErrLimit for absurdly wide fixed-size lists.
+// TypeOf returns the physical type of an Arrow type that is stored in one column; structs are taken for packed ones.
+// errs.ErrUnsupported for other nested types, errs.ErrLimit for absurdly wide fixed-size lists.
 func TypeOf(dt arrow.DataType) (Type, error) {
 	switch dt := dt.(type) {
 	case *arrow.NullType:
@@ -46,7 +49,7 @@ func TypeOf(dt arrow.DataType) (Type, error) {
 		if err != nil {
 			return Type{}, err
 		}
-		if item.Kind != KindFixed {
+		if item.Kind != KindFixed || item.Key > 0 || len(item.Fields) > 0 {
 			return Type{}, fmt.Errorf("fixed-size list of %s: %w", dt.Elem(), errs.ErrUnsupported)
 		}
 		n := int(dt.Len())
@@ -55,7 +58,9 @@ func TypeOf(dt arrow.DataType) (Type, error) {
 		}
 		return Type{Kind: KindFixed, Bits: item.Bits, Dims: append([]int{n}, item.Dims...)}, nil
 	case *arrow.DictionaryType:
-		return Type{}, fmt.Errorf("arrow type %s: %w", dt, errs.ErrUnsupported)
+		return keyedType(dt)
+	case *arrow.StructType:
+		return packedType(dt)
 	case arrow.FixedWidthDataType:
 		if w := dt.BitWidth(); w == 1 || w > 0 && w%8 == 0 && w <= maxRowBytes*8 {
 			return Type{Kind: KindFixed, Bits: w}, nil

@@ -14,14 +14,15 @@ import (
 // Vector is a growing column of one physical type: decoders append to it on reading, pages are cut from it on writing.
 // It is not safe for concurrent use. Release frees it; NewArray hands its memory over.
 type Vector struct {
-	typ   Type
-	mem   memory.Allocator
-	n     int   // rows
-	nulls int   // rows that are null
-	valid store // validity of rows, 1 = valid; empty while nulls == 0
-	data  store // fixed: items; variable: bytes of all rows
-	offs  store // variable: n+1 offsets of OffsetBits each, the first is 0
-	items []level
+	typ     Type
+	mem     memory.Allocator
+	n       int   // rows
+	nulls   int   // rows that are null
+	valid   store // validity of rows, 1 = valid; empty while nulls == 0
+	data    store // fixed: items; variable: bytes of all rows
+	offs    store // variable: n+1 offsets of OffsetBits each, the first is 0
+	items   []level
+	members []*Vector // KindPacked: one per member, all of n rows
 }
 
 // level is the validity of the items of one fixed-size list level.
@@ -96,6 +97,11 @@ func NewVector(t Type, mem memory.Allocator) *Vector {
 		mem = memory.DefaultAllocator
 	}
 	v := &Vector{typ: t, mem: mem}
+	if t.Kind == KindPacked {
+		for _, m := range t.Fields {
+			v.members = append(v.members, NewVector(m, mem))
+		}
+	}
 	perRow := 1
 	for _, d := range t.Dims {
 		perRow *= d
@@ -116,6 +122,9 @@ func (v *Vector) Nulls() int { return v.nulls }
 // Bytes returns the unencoded size of what the vector holds.
 func (v *Vector) Bytes() int {
 	n := v.valid.len() + v.data.len() + v.offs.len()
+	for _, m := range v.members {
+		n += m.Bytes()
+	}
 	for i := range v.items {
 		n += v.items[i].valid.len()
 	}
@@ -124,6 +133,9 @@ func (v *Vector) Bytes() int {
 
 // Release frees the memory. The vector is empty afterwards and may be used again.
 func (v *Vector) Release() {
+	for _, m := range v.members {
+		m.Release()
+	}
 	v.valid.release()
 	v.data.release()
 	v.offs.release()
@@ -136,6 +148,9 @@ func (v *Vector) Release() {
 
 // Reset empties the vector and keeps its memory for reuse.
 func (v *Vector) Reset() {
+	for _, m := range v.members {
+		m.Reset()
+	}
 	v.valid.reset()
 	v.data.reset()
 	v.offs.reset()
@@ -334,6 +349,12 @@ func (v *Vector) AppendNulls(rows int) error {
 		v.n += rows
 		v.nulls += rows
 		return nil
+	case v.typ.Kind == KindPacked:
+		for _, m := range v.members {
+			if err := m.appendPlaceholders(rows); err != nil {
+				return err
+			}
+		}
 	case v.typ.Variable():
 		if err := v.roomRows(rows, 0); err != nil {
 			return err
@@ -379,7 +400,21 @@ func (v *Vector) NewArray(dt arrow.DataType) (arrow.Array, error) {
 	} else if got.Kind != v.typ.Kind || got.RowBits() != v.typ.RowBits() || len(got.Dims) != len(v.typ.Dims) {
 		return nil, fmt.Errorf("column of %s from a vector of another type: %w", dt, errs.ErrInvalid)
 	}
-	data := v.newData(dt)
+	var data arrow.ArrayData
+	switch dt := dt.(type) {
+	case *arrow.DictionaryType:
+		var err error
+		if data, err = v.keyedData(dt); err != nil {
+			return nil, err
+		}
+	case *arrow.StructType:
+		var err error
+		if data, err = v.packedData(dt); err != nil {
+			return nil, err
+		}
+	default:
+		data = v.newData(dt)
+	}
 	defer data.Release()
 	return array.MakeFromData(data), nil
 }

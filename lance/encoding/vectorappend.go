@@ -23,9 +23,20 @@ func (v *Vector) AppendArray(a arrow.Array, from, to int) error {
 		return fmt.Errorf("rows %d..%d of an array of %d: %w", from, to, data.Len(), errs.ErrInvalid)
 	}
 	rows := to - from
-	if rows == 0 {
+	switch {
+	case rows == 0:
 		return nil
+	case v.typ.Key > 0:
+		return v.appendKeyed(data, from, to)
+	case len(v.typ.Fields) > 0:
+		return v.appendPackedArray(data, from, to)
 	}
+	return v.appendPlainArray(data, from, to)
+}
+
+// appendPlainArray is AppendArray for arrays of the values themselves.
+func (v *Vector) appendPlainArray(data arrow.ArrayData, from, to int) error {
+	rows := to - from
 	if v.typ.Kind == KindNull {
 		return v.AppendNulls(rows)
 	}
@@ -54,6 +65,9 @@ func (v *Vector) AppendArray(a arrow.Array, from, to int) error {
 
 // ArrayBytes returns the unencoded bytes of rows [from, to) of an array of this physical type, validity not counted.
 func (t Type) ArrayBytes(a arrow.Array, from, to int) int {
+	if t.Key > 0 {
+		return keyedBytes(a.Data(), t, to-from)
+	}
 	if !t.Variable() {
 		return (to - from) * t.RowBits() / 8
 	}

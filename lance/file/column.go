@@ -111,6 +111,7 @@ type plan struct {
 	index    int // full: bytes of a repetition index entry
 	constant *encoding.Constant
 	old      *encoding.Old // version 2.0
+	blob     bool          // the page says where the values lie in the file
 	bytes    int           // memory held, roughly
 }
 
@@ -141,7 +142,7 @@ func (r *Reader) plan(ctx context.Context, c *column, p *page, t encoding.Type) 
 }
 
 func sameType(a, b encoding.Type) bool {
-	if a.Kind != b.Kind || a.Bits != b.Bits || len(a.Dims) != len(b.Dims) {
+	if a.Kind != b.Kind || a.Bits != b.Bits || a.Key != b.Key || len(a.Fields) != len(b.Fields) || len(a.Dims) != len(b.Dims) {
 		return false
 	}
 	for i := range a.Dims {
@@ -202,6 +203,17 @@ func (r *Reader) compile(ctx context.Context, p *page, t encoding.Type) (*plan, 
 		return nil, err
 	}
 	pl := &plan{typ: t, bytes: 512 + len(p.raw)}
+	if b := l.GetBlob(); b != nil {
+		if !encoding.FlatBlob(b) {
+			return nil, fmt.Errorf("nested blob column: %w", errs.ErrUnsupported)
+		}
+		if pl.blob = t.Variable(); pl.blob {
+			return pl, nil
+		}
+		if l = b.GetInnerLayout(); !t.IsBlob() || l.GetBlob() != nil {
+			return nil, errs.Corrupt("page", -1, "blob page in a column of another kind")
+		}
+	}
 	switch l := l.GetLayout().(type) {
 	case *pb.PageLayout_MiniBlock:
 		return pl, r.compileMini(ctx, p, pl, l.MiniBlock)

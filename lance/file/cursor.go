@@ -30,6 +30,7 @@ type cursor struct {
 	typ    encoding.Type
 	window int            // bytes to read ahead
 	leaf   *encoding.Leaf // of a nested column, else nil; then rows go here
+	blobs  *cursor        // reads where the values of a blob column lie
 	tree   *oldTree       // of a nested field of version 2.0: the cursor only passes requests on
 
 	p  *page
@@ -56,6 +57,9 @@ type cursor struct {
 func (c *cursor) close() {
 	if c.tree != nil {
 		c.tree.close()
+	}
+	if c.blobs != nil {
+		c.blobs.close()
 	}
 	c.r.giveBack(c.data)
 	c.data = nil
@@ -113,6 +117,8 @@ func (c *cursor) readPage(ctx context.Context, dst *encoding.Vector, from, to ui
 	switch {
 	case c.leaf != nil:
 		return c.readLeaf(ctx, from, to)
+	case c.pl.blob:
+		return c.readBlobs(ctx, dst, c.p.first+from, c.p.first+to)
 	case c.pl.mini != nil:
 		return c.readMini(ctx, dst, from, to)
 	case c.pl.full != nil:

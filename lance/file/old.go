@@ -46,6 +46,10 @@ func (r *Reader) compileOld(ctx context.Context, p *page, t encoding.Type) (*pla
 		return nil, errs.Corrupt("page", -1, "array encoding: %v", err)
 	}
 	pl := &plan{typ: t, bytes: 512 + len(p.raw)}
+	if a.GetPackedStruct() != nil && t.Variable() {
+		pl.blob = true
+		return pl, nil
+	}
 	if pl.old, err = encoding.CompileOld(&a, t, p.rows); err != nil {
 		return nil, err
 	}

@@ -6,9 +6,6 @@ import "lancesql/lance/file"
 func knownReads() map[string]string {
 	return map[string]string{
 		"fsl_struct*/*": "fixed-size lists of structs",
-		"dict*/*":       "dictionary types",
-		"packed*/*":     "packed structs",
-		"blob*/*":       "blob layout",
 	}
 }
 
@@ -18,8 +15,7 @@ func knownWrites() map[string]string {
 		"*fsl_struct*/*": "fixed-size lists of structs",
 		"*map*.2.1/*":    "maps begin with 2.2",
 		"*blob*/*":       "blob columns are refused",
-		"*dict*/*":       "dictionary types",
-		"*packed*/*":     "packed structs",
+		"*packed_var*/*": "packed structs with variable members",
 	}
 }
 
