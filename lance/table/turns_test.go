@@ -208,7 +208,7 @@ func (u *turns) update(ours bool) bool {
 	c := u.m.few(u.r)
 	at := 1 + u.r.IntN(len(u.m.columns)-1)
 	col := u.m.columns[at]
-	value := func(int64) any { return nil }
+	var value func(id int64) any
 	sql, set := "", Assignment{Column: col.name}
 	if cell := randomCell(u.r, col); col.kind == "int64" && u.r.IntN(2) == 0 {
 		value, sql, set.Compute = func(id int64) any { return 2 * id }, "id * 2", times(2)
@@ -278,7 +278,7 @@ func (u *turns) addColumn(ours bool) bool {
 		return false
 	}
 	c := modelColumn{u.newName("c"), []string{"int32", "int64", "utf8", "float64"}[u.r.IntN(4)], true}
-	value := func(int64) any { return nil }
+	var value func(id int64) any
 	col := NewColumn{Field: arrow.Field{Name: c.name, Type: kindType(c.kind), Nullable: true}}
 	f := fields{"name": c.name, "type": c.kind, "sql": nil}
 	if c.kind == "int64" { // computed from a column without NULL, the reference makes it required
