@@ -1,4 +1,4 @@
-// Package file reads and writes single Lance data files (*.lance), versions 2.0 to 2.2.
+// Package file reads and writes single Lance data files (*.lance), versions 2.0 to 2.2, flat and nested columns.
 //
 // Purpose: turn record batches into one immutable file and ranges or sets of rows of such a file back into record
 // batches. It owns the container (footer, tables of offsets, file descriptor, column metadata) and all reads and

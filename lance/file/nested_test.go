@@ -271,3 +271,30 @@ func TestWriterRefusesNested(t *testing.T) {
 	b.FieldBuilder(0).AppendNull()
 	require.ErrorIs(t, w.Write(array.NewRecordBatch(sc, []arrow.Array{b.NewArray()}, 1)), errs.ErrInvalid)
 }
+
+func TestVersionsRefusedByName(t *testing.T) {
+	sc, cols := makeBatch(arrow.PrimitiveTypes.Int32, 5, newRand(1))
+	data, _ := write(t, sc, file.WriterOptions{}, array.NewRecordBatch(sc, cols, 5))
+	for name, footer := range map[string][4]byte{"legacy format 0.1": {0, 0, 2, 0}, "2.3": {2, 0, 3, 0}, "9.1": {9, 0, 1, 0}} {
+		copy(data[len(data)-8:], footer[:])
+		_, err := file.Open(context.Background(), &memSource{data: data}, file.ReaderOptions{})
+		require.ErrorIs(t, err, errs.ErrUnsupported)
+		require.ErrorContains(t, err, name)
+	}
+}
+
+// TestStructListRefusedAlone opens a file with a fixed-size list of structs: that column is refused, the others are read.
+func TestStructListRefusedAlone(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(oracle.Root(t), "testdata", "golden", "corpus", "files", "fsl_struct-9.2.2.lance"))
+	require.NoError(t, err)
+	r, _ := open(t, data)
+	for _, f := range r.Schema().Fields {
+		_, err := r.Scan(context.Background(), []*schema.Field{f}, nil, 0, r.Rows(), 10)
+		if f.LogicalType == "fixed_size_list:struct:3" {
+			require.ErrorIs(t, err, errs.ErrUnsupported)
+			require.ErrorContains(t, err, f.Name)
+			continue
+		}
+		require.NoError(t, err)
+	}
+}

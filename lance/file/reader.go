@@ -80,7 +80,7 @@ func Open(ctx context.Context, src Source, o ReaderOptions) (*Reader, error) {
 	}
 	version, ok := fromFooter(f.major, f.minor)
 	if !ok {
-		return nil, fmt.Errorf("open lance file %s: footer version %d.%d: %w", src.Name(), f.major, f.minor, errs.ErrUnsupported)
+		return nil, fmt.Errorf("open lance file %s: %s: %w", src.Name(), unknownVersion(f.major, f.minor), errs.ErrUnsupported)
 	}
 	r.version = version
 	if err := r.loadTables(ctx, f); err != nil {

@@ -31,6 +31,17 @@ func fromFooter(major, minor uint16) (Version, bool) {
 	return Version{}, false
 }
 
+// unknownVersion names a version that is not read, for errors.
+func unknownVersion(major, minor uint16) string {
+	switch {
+	case major == 0 && minor <= legacyMinorMax:
+		return fmt.Sprintf("footer version %d.%d of the legacy format 0.1", major, minor)
+	case Version{major, minor} == versionUnstable():
+		return "footer version 2.3, which is unstable"
+	}
+	return fmt.Sprintf("footer version %d.%d", major, minor)
+}
+
 // footer returns the pair that a file of the version has in its footer.
 func (v Version) footer() (major, minor uint16) {
 	if v == V20() {
