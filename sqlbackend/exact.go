@@ -6,6 +6,7 @@ import (
 	"github.com/cockroachdb/apd/v3"
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/expression/function/aggregation"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
@@ -14,18 +15,25 @@ import (
 
 // The frontend compares some pairs of types inexactly: a DECIMAL with a value of more digits at the column's scale, a
 // BIGINT with an UNSIGNED literal as doubles, texts in an IN list under the server's collation, numbers in an IN list
-// in the type of the first. exactComparisons replaces such comparisons in a plan by exact ones; guardLiterals keeps the
+// in the type of the first; DISTINCT ignores collations. exactComparisons replaces such comparisons in a plan by exact ones; guardLiterals keeps the
 // frontend from rounding literals while it builds the plan.
 
 // exactComparisons rewrites the expressions of a plan. Doing it twice changes nothing.
 func exactComparisons(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
-	return transform.NodeExprsWithOpaque(ctx, n, exactComparison)
+	n, compared, err := transform.NodeExprsWithOpaque(ctx, n, exactComparison)
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
+	n, distinct, err := transform.NodeWithOpaque(ctx, n, exactDistinct)
+	return n, compared && distinct, err
 }
 
 func exactComparison(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 	switch e := e.(type) {
 	case *expression.HashInTuple:
 		return exactIn(ctx, e)
+	case *aggregation.CountDistinct:
+		return exactCount(ctx, e)
 	case *plan.Subquery:
 		q, same, err := exactComparisons(ctx, e.Query)
 		if err != nil || same {

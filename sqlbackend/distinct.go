@@ -1,0 +1,125 @@
+package sqlbackend
+
+import (
+	"encoding/hex"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/expression/function/aggregation"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/transform"
+	"github.com/dolthub/go-mysql-server/sql/types"
+)
+
+// exactDistinct makes DISTINCT see texts as their collation does: the frontend takes 'a' and 'A' for two values under
+// every collation.
+func exactDistinct(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+	switch n := n.(type) {
+	case *plan.Distinct:
+		if len(n.DistinctOn()) > 0 {
+			return n, transform.SameTree, nil
+		}
+		if on := collatedColumns(n.Child.Schema(ctx)); on != nil {
+			return plan.NewDistinct(n.Child, on...), transform.NewTree, nil
+		}
+	case *plan.SetOp:
+		if !n.Distinct || n.SetOpType != plan.UnionType || n.Limit != nil || n.Offset != nil || len(n.SortConditions) > 0 {
+			return n, transform.SameTree, nil
+		}
+		if on := collatedColumns(n.Schema(ctx)); on != nil {
+			all := *n
+			all.Distinct = false
+			return plan.NewDistinct(&all, on...), transform.NewTree, nil
+		}
+	}
+	return n, transform.SameTree, nil
+}
+
+// collatedColumns returns what tells rows of the schema apart; nil if the frontend's hash of their values does.
+func collatedColumns(s sql.Schema) []sql.Expression {
+	on := make([]sql.Expression, len(s))
+	needed := false
+	for i, c := range s {
+		on[i] = expression.NewGetField(i, c.Type, c.Name, c.Nullable)
+		if weighed(c.Type) {
+			on[i], needed = &collated{child: on[i]}, true
+		}
+	}
+	if !needed {
+		return nil
+	}
+	return on
+}
+
+// weighed reports whether texts of a type may be equal without being the same.
+func weighed(t sql.Type) bool {
+	st, ok := t.(sql.StringType)
+	return ok && types.IsTextOnly(t) && !byteOrdered(st.Collation())
+}
+
+// exactCount is exactDistinct for COUNT(DISTINCT …).
+func exactCount(ctx *sql.Context, c *aggregation.CountDistinct) (sql.Expression, transform.TreeIdentity, error) {
+	children := c.Children()
+	needed := false
+	out := make([]sql.Expression, len(children))
+	for i, e := range children {
+		out[i] = e
+		if _, done := e.(*collated); !done && weighed(e.Type(ctx)) {
+			out[i], needed = &collated{child: e}, true
+		}
+	}
+	if !needed {
+		return c, transform.SameTree, nil
+	}
+	n, err := c.WithChildren(ctx, out...)
+	return n, transform.NewTree, err
+}
+
+// collated is a text as its weights in hexadecimal: equal exactly when the texts are equal under their collation.
+type collated struct {
+	child sql.Expression
+}
+
+var _ sql.Expression = (*collated)(nil)
+
+// Eval implements sql.Expression.
+func (c *collated) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
+	v, err := c.child.Eval(ctx, row)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	s, ok, err := sql.Unwrap[string](ctx, v)
+	if err != nil || !ok {
+		return v, err
+	}
+	weights, err := appendWeights(nil, c.child.Type(ctx).(sql.StringType).Collation(), s)
+	if err != nil {
+		return nil, err
+	}
+	return hex.EncodeToString(weights), nil
+}
+
+// Children implements sql.Expression.
+func (c *collated) Children() []sql.Expression { return []sql.Expression{c.child} }
+
+// WithChildren implements sql.Expression.
+func (c *collated) WithChildren(_ *sql.Context, children ...sql.Expression) (sql.Expression, error) {
+	if len(children) != 1 {
+		return nil, sql.ErrInvalidChildrenNumber.New(c, len(children), 1)
+	}
+	return &collated{child: children[0]}, nil
+}
+
+// Type implements sql.Expression: bytes, so that a second look finds nothing to weigh.
+func (c *collated) Type(*sql.Context) sql.Type {
+	return types.CreateLongText(sql.Collation_utf8mb4_bin)
+}
+
+// IsNullable implements sql.Expression.
+func (c *collated) IsNullable(ctx *sql.Context) bool { return c.child.IsNullable(ctx) }
+
+// Resolved implements sql.Expression.
+func (c *collated) Resolved() bool { return c.child.Resolved() }
+
+// String implements fmt.Stringer.
+func (c *collated) String() string { return c.child.String() }
