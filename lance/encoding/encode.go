@@ -33,6 +33,9 @@ func EncodePage(v *Vector, o PageOptions) (Page, error) {
 	if v.nulls == v.n {
 		return Page{Layout: constantLayout(&pb.ConstantLayout{Layers: []pb.RepDefLayer{pb.RepDefLayer_REPDEF_NULLABLE_ITEM}})}, nil
 	}
+	if v.typ.Kind == KindPacked {
+		return encodePackedRows(v)
+	}
 	if o.Large && v.nulls == 0 && v.typ.Key == 0 && len(v.typ.Fields) == 0 {
 		if p, ok := encodeConstant(v); ok {
 			return p, nil

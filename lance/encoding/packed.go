@@ -89,6 +89,11 @@ func (v *Vector) appendPackedArray(data arrow.ArrayData, from, to int) error {
 		if err == nil && part.nulls > 0 && rowsUnmasked(data, child, from, to) {
 			err = unsupported("packed struct with null members")
 		}
+		for _, lv := range part.items {
+			if lv.nulls > 0 && err == nil {
+				err = unsupported("packed struct with null list items")
+			}
+		}
 		child.Release()
 		if err != nil {
 			return err
@@ -167,6 +172,53 @@ func (v *Vector) packedData(dt *arrow.StructType) (arrow.ArrayData, error) {
 	}
 	v.Release()
 	return array.NewData(dt, rows, []*memory.Buffer{valid}, children, nulls, 0), nil
+}
+
+// encodePackedRows encodes rows with variable members: each row is one value of a full-zip page.
+func encodePackedRows(v *Vector) (Page, error) {
+	p := &pb.VariablePackedStruct{}
+	for _, m := range v.typ.Fields {
+		e := &pb.VariablePackedStruct_FieldEncoding{}
+		if m.Variable() {
+			e.Value = variableCE(m.OffsetBits())
+			e.Width = &pb.VariablePackedStruct_FieldEncoding_BitsPerLength{BitsPerLength: uint64(m.OffsetBits())}
+		} else {
+			e.Value = NewVector(m, v.mem).listCE(flatCE(m.Bits))
+			e.Width = &pb.VariablePackedStruct_FieldEncoding_BitsPerValue{BitsPerValue: uint64(m.RowBits())}
+		}
+		p.Fields = append(p.Fields, e)
+	}
+	rows := NewVector(Type{Kind: KindVar32}, v.mem)
+	defer rows.releaseShared()
+	var row []byte
+	for i := range v.n {
+		row = row[:0]
+		if v.nulls > 0 && !getBit(v.valid.bytes(), i) {
+			rows.closeRow()
+			continue
+		}
+		for _, m := range v.members {
+			if !m.typ.Variable() {
+				row = m.appendZipped(row, i)
+				continue
+			}
+			b := m.stringValue(i)
+			row = appendUintN(row, uint64(len(b)), m.typ.OffsetBits()/8)
+			row = append(row, b...)
+		}
+		if err := rows.appendString(row); err != nil {
+			return Page{}, err
+		}
+	}
+	rows.n, rows.nulls, rows.valid = v.n, v.nulls, v.valid
+	l := &pb.FullZipLayout{NumItems: uint32(v.n), NumVisibleItems: uint32(v.n), Layers: v.layers(),
+		Details:          &pb.FullZipLayout_BitsPerOffset{BitsPerOffset: 32},
+		ValueCompression: &pb.CompressiveEncoding{Compression: &pb.CompressiveEncoding_VariablePackedStruct{VariablePackedStruct: p}}}
+	if v.nulls > 0 {
+		l.BitsDef = 1
+	}
+	data, index := zipStrings(rows)
+	return Page{Layout: &pb.PageLayout{Layout: &pb.PageLayout_FullZip{FullZip: l}}, Buffers: [][]byte{data, index}}, nil
 }
 
 // compilePacked checks the description of a full-zip page of packed rows.

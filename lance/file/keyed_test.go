@@ -104,7 +104,15 @@ func TestRoundTripKeyedAndPacked(t *testing.T) {
 			})
 		}
 	}
-	sc := arrow.NewSchema([]arrow.Field{{Name: "p", Type: packedColumn(1, true, 1).DataType(), Nullable: true,
+	st := arrow.StructOf(arrow.Field{Name: "a", Type: arrow.PrimitiveTypes.Int32}, arrow.Field{Name: "s", Type: arrow.BinaryTypes.String})
+	mixed := nestedColumn(st, 800, 20, newRand(4))
+	sc := arrow.NewSchema([]arrow.Field{{Name: "p", Type: st, Nullable: true,
+		Metadata: arrow.NewMetadata([]string{schema.KeyPacked}, []string{"true"})}}, nil)
+	mixedData, _ := write(t, sc, file.WriterOptions{MaxPageBytes: 5000}, array.NewRecordBatch(sc, []arrow.Array{mixed}, 800))
+	reader, _ := open(t, mixedData)
+	requireSameText(t, mixed, plainBatch(t, reader, 800).Column(0))
+
+	sc = arrow.NewSchema([]arrow.Field{{Name: "p", Type: packedColumn(1, true, 1).DataType(), Nullable: true,
 		Metadata: arrow.NewMetadata([]string{schema.KeyPacked}, []string{"true"})}}, nil)
 	col := packedColumn(500, true, 9)
 	data, _ := write(t, sc, file.WriterOptions{}, array.NewRecordBatch(sc, []arrow.Array{col}, 500))

@@ -41,7 +41,7 @@ func (w *Writer) addColumns(top *topField, f *schema.Field, dt arrow.DataType, o
 	step := encoding.Step{Name: f.Name, Nullable: f.Nullable}
 	if f.OwnsColumn() {
 		typ, err := encoding.TypeOf(dt)
-		if err == nil && w.version == V20() && (typ.Key > 0 || len(typ.Fields) > 0) || typ.Kind == encoding.KindPacked {
+		if err == nil && w.version == V20() && (typ.Key > 0 || len(typ.Fields) > 0) || typ.Kind == encoding.KindPacked && (w.version != V22() || len(outer) > 0) {
 			err = fmt.Errorf("type %s in version %s: %w", dt, w.version, errs.ErrUnsupported)
 		}
 		if err != nil {

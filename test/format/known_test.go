@@ -12,10 +12,11 @@ func knownReads() map[string]string {
 // knownWrites lists what we do not write yet. It may only shrink.
 func knownWrites() map[string]string {
 	return map[string]string{
-		"*fsl_struct*/*": "fixed-size lists of structs",
-		"*map*.2.1/*":    "maps begin with 2.2",
-		"*blob*/*":       "blob columns are refused",
-		"*packed_var*/*": "packed structs with variable members",
+		"*fsl_struct*/*":       "fixed-size lists of structs",
+		"*map*.2.1/*":          "maps begin with 2.2",
+		"*blob*/*":             "blob columns are refused",
+		"t_packed_var-*.2.2/*": "pylance 14 fails on filters beside packed structs with variable members, in its own tables too",
+		"*packed_var*.2.1/*":   "packed structs with variable members begin with 2.2",
 	}
 }
 
