@@ -278,7 +278,7 @@ func (u *turns) addColumn(ours bool) bool {
 		return false
 	}
 	c := modelColumn{u.newName("c"), []string{"int32", "int64", "utf8", "float64"}[u.r.IntN(4)], true}
-	var value func(id int64) any
+	value := func(int64) any { return nil }
 	col := NewColumn{Field: arrow.Field{Name: c.name, Type: kindType(c.kind), Nullable: true}}
 	f := fields{"name": c.name, "type": c.kind, "sql": nil}
 	if c.kind == "int64" { // computed from a column without NULL, the reference makes it required
