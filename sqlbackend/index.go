@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
-	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/vt/proto/query"
 
@@ -121,77 +120,6 @@ func boundType(t sql.Type) sql.Type {
 	}
 }
 
-// plannable prepares conditions for the frontend's choice of an index. Why: it compares the literals of two equalities
-// of one column by ==, and panics if they are byte slices; texts say the same.
-type plannable struct{}
-
-var _ sql.ExpressionTreeFilter = plannable{}
-
-// Next implements sql.ExpressionTreeFilter.
-func (plannable) Next(e sql.Expression) sql.Expression {
-	switch e := e.(type) {
-	case *expression.Equals:
-		return expression.NewEquals(textLiteral(e.Left()), textLiteral(e.Right()))
-	case *expression.NullSafeEquals:
-		return expression.NewNullSafeEquals(textLiteral(e.Left()), textLiteral(e.Right()))
-	case *expression.InTuple:
-		return expression.NewInTuple(e.Left(), textLiteral(e.Right()))
-	case *expression.HashInTuple:
-		if n, err := e.WithChildren(nil, e.Left(), textLiteral(e.Right())); err == nil {
-			return n
-		}
-	}
-	return e
-}
-
-func textLiteral(e sql.Expression) sql.Expression {
-	switch e := e.(type) {
-	case *expression.Literal:
-		if b, ok := e.Value().([]byte); ok {
-			return expression.NewLiteral(string(b), e.Type(nil))
-		}
-	case expression.Tuple:
-		out := make(expression.Tuple, len(e))
-		for i, c := range e {
-			out[i] = textLiteral(c)
-		}
-		return out
-	}
-	return e
-}
-
-// CanSupport implements sql.Index: every range can be answered, if need be by a scan (I3).
-func (x *Index) CanSupport(*sql.Context, ...sql.Range) bool { return true }
-
-// CanSupportOrderBy implements sql.Index.
-func (x *Index) CanSupportOrderBy(sql.Expression) bool { return false }
-
-// CoversColumns implements sql.Index: reading by the primary key reads whole rows.
-func (x *Index) CoversColumns([]string) bool { return x.primary }
-
-// PrefixLengths implements sql.Index.
-func (x *Index) PrefixLengths() []uint16 {
-	if x.lengths == nil {
-		return nil
-	}
-	out := make([]uint16, len(x.lengths))
-	for i, l := range x.lengths {
-		out[i] = uint16(l)
-	}
-	return out
-}
-
-// Order implements sql.OrderedIndex.
-func (x *Index) Order(*sql.Context) sql.IndexOrder {
-	if x.primary && x.table.key.ordered {
-		return sql.IndexOrderAsc
-	}
-	return sql.IndexOrderNone
-}
-
-// Reversible implements sql.OrderedIndex.
-func (x *Index) Reversible(*sql.Context) bool { return false }
-
 var (
 	_ sql.IndexAddressableTable = (*Table)(nil)
 	_ sql.IndexedTable          = (*Table)(nil)
@@ -250,6 +178,9 @@ func (t *Table) LookupForExpressions(ctx *sql.Context, exprs ...sql.Expression) 
 	x := t.info.primary()
 	if x == nil || x.lengths != nil || t.lookup != nil {
 		return sql.IndexLookup{}, nil, nil, false, nil
+	}
+	if lookup, ok := t.lookupList(ctx, x, exprs); ok {
+		return lookup, nil, nil, true, nil
 	}
 	rang := make(sql.MySQLRange, len(x.columns))
 	found := 0
