@@ -83,6 +83,9 @@ func (t *tableInfo) spanFor(ctx context.Context, r sql.MySQLRange) (s span, empt
 		if isNullCut(part.UpperBound) {
 			return s, true, nil // key parts are never NULL
 		}
+		if t.equalsNone(ctx, column, part) {
+			return s, true, nil
+		}
 		lo, okLo := t.boundCell(ctx, column, part.LowerBound)
 		hi, okHi := t.boundCell(ctx, column, part.UpperBound)
 		if okLo && okHi && isPoint(ctx, part) {
@@ -159,6 +162,26 @@ func isPoint(ctx context.Context, part sql.MySQLRangeColumnExpr) bool {
 	}
 	n, err := part.Typ.Compare(ctx, lo.Key, hi.Key)
 	return err == nil && n == 0
+}
+
+// equalsNone reports whether a part is one number or time that no cell of its column is equal to. Why not a wider range:
+// in a join that looks rows up, the frontend has no filter above the look-up.
+func (t *tableInfo) equalsNone(ctx context.Context, column int, part sql.MySQLRangeColumnExpr) bool {
+	typ := t.schema.Schema[column].Type
+	switch typ.Type() {
+	case query.Type_DECIMAL, query.Type_FLOAT32, query.Type_DATE, query.Type_DATETIME, query.Type_TIMESTAMP:
+	default: // other types get their own values from the frontend, see boundType
+		return false
+	}
+	if !isPoint(ctx, part) {
+		return false
+	}
+	v := sql.GetMySQLRangeCutKey(part.LowerBound)
+	if v == nil || !comparable(typ, v) {
+		return false
+	}
+	_, exact := t.exactCell(ctx, column, v)
+	return !exact
 }
 
 // boundCell converts a range bound to the column's type, rounding to the nearest value; false for no bound, or none
