@@ -57,14 +57,14 @@ func weighed(t sql.Type) bool {
 	return ok && types.IsTextOnly(t) && !byteOrdered(st.Collation())
 }
 
-// exactCount is exactDistinct for COUNT(DISTINCT …).
+// exactCount is exactDistinct for COUNT(DISTINCT …), which refuses bytes that are no text besides.
 func exactCount(ctx *sql.Context, c *aggregation.CountDistinct) (sql.Expression, transform.TreeIdentity, error) {
 	children := c.Children()
 	needed := false
 	out := make([]sql.Expression, len(children))
 	for i, e := range children {
 		out[i] = e
-		if _, done := e.(*collated); !done && weighed(e.Type(ctx)) {
+		if _, done := e.(*collated); !done && (weighed(e.Type(ctx)) || types.IsBinaryType(e.Type(ctx))) {
 			out[i], needed = &collated{child: e}, true
 		}
 	}
@@ -75,7 +75,8 @@ func exactCount(ctx *sql.Context, c *aggregation.CountDistinct) (sql.Expression,
 	return n, transform.NewTree, err
 }
 
-// collated is a text as its weights in hexadecimal: equal exactly when the texts are equal under their collation.
+// collated is a text as its weights in hexadecimal, equal exactly when the texts are equal under their collation; or
+// bytes in hexadecimal.
 type collated struct {
 	child sql.Expression
 }
@@ -87,6 +88,9 @@ func (c *collated) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
 	v, err := c.child.Eval(ctx, row)
 	if err != nil || v == nil {
 		return nil, err
+	}
+	if b, ok, err := sql.Unwrap[[]byte](ctx, v); ok || err != nil {
+		return hex.EncodeToString(b), err
 	}
 	s, ok, err := sql.Unwrap[string](ctx, v)
 	if err != nil || !ok {
