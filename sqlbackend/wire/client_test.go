@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"encoding/binary"
+	"io"
 	"net"
 	"os/exec"
 	"strings"
@@ -49,12 +50,15 @@ func TestHandshakeSaysAutocommit(t *testing.T) {
 	conn, err := net.Dial("tcp", f.listener.Addr().String())
 	require.NoError(t, err)
 	defer conn.Close()
-	packet := make([]byte, 512)
-	n, err := conn.Read(packet)
+	header := make([]byte, 4)
+	_, err = io.ReadFull(conn, header)
 	require.NoError(t, err)
-	version := bytes.IndexByte(packet[5:n], 0) // after the header and the protocol version
+	packet := make([]byte, int(header[0])|int(header[1])<<8)
+	_, err = io.ReadFull(conn, packet)
+	require.NoError(t, err)
+	version := bytes.IndexByte(packet[1:], 0) // after the protocol version
 	require.Positive(t, version)
 	const fixed = 4 + 8 + 1 + 2 + 1 // thread id, salt, filler, capabilities, character set
-	status := binary.LittleEndian.Uint16(packet[5+version+1+fixed:])
+	status := binary.LittleEndian.Uint16(packet[1+version+1+fixed:])
 	require.EqualValues(t, 2, status)
 }
