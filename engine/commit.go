@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
 	"lancesql/lsm"
 )
@@ -45,7 +46,7 @@ func (e *Engine) commit(ctx context.Context, dirty []*tableOverlay) error {
 	req := &commitRequest{ops: make([]lsm.Op, len(keys)), done: make(chan struct{}), promoted: make(chan struct{})}
 	for i, k := range keys {
 		req.ops[i] = lsm.Op{Key: k, Row: rows[i]}
-		req.bytes += len(k) + 32*len(rows[i])
+		req.bytes += len(k) + rowBytes(rows[i])
 	}
 	// Why: from here on the outcome does not depend on whether the caller still waits.
 	ctx = context.WithoutCancel(ctx)
@@ -59,6 +60,20 @@ func (e *Engine) commit(ctx context.Context, dirty []*tableOverlay) error {
 		e.lead(ctx, ot, req)
 	}
 	return req.err
+}
+
+// rowBytes estimates what a row adds to a group.
+func rowBytes(row arrowx.Row) int {
+	n := 16 * len(row)
+	for _, cell := range row {
+		switch v := cell.(type) {
+		case string:
+			n += len(v)
+		case []byte:
+			n += len(v)
+		}
+	}
+	return n
 }
 
 // join adds the request and reports whether the caller leads.
@@ -102,15 +117,28 @@ func (q *commitQueue) resign() {
 // lead commits one group, which contains the leader's own request, and resigns.
 func (e *Engine) lead(ctx context.Context, ot *openTable, own *commitRequest) {
 	group := ot.queue.take(e.cfg.CommitGroupBytes, e.cfg.CommitGroupTxns)
-	err := e.commitGroup(ctx, ot, group)
+	e.commitEach(ctx, ot, group)
 	ot.queue.resign()
 	for _, r := range group {
-		r.err = err
 		if r != own {
 			close(r.done)
 		}
 	}
 	e.afterCommit(ot)
+}
+
+// commitEach commits the group as one and sets each request's outcome. If that fails before anything could be
+// durable, each goes alone: one transaction's fault (a row that cannot be stored, too much for one entry) must
+// not fail those that happened to share its sync.
+func (e *Engine) commitEach(ctx context.Context, ot *openTable, group []*commitRequest) {
+	err := e.commitGroup(ctx, ot, group)
+	alone := err != nil && len(group) > 1 && e.failed.Load() == nil
+	for i, r := range group {
+		if alone {
+			err = e.commitGroup(ctx, ot, group[i:i+1])
+		}
+		r.err = err
+	}
 }
 
 func (e *Engine) commitGroup(ctx context.Context, ot *openTable, group []*commitRequest) error {
