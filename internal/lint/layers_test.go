@@ -40,9 +40,16 @@ func layers() map[string]place {
 
 		"lance/inspect": {layer: 2, siblings: []string{"lance/table", "lance/file", "lance/encoding", "lance/schema", "lance/rowaddr", "lance/pb"}},
 
-		"wal":             {layer: 3},
-		"indexes/pkstore": {layer: 3},
-		"memtable":        {layer: 3, siblings: []string{"indexes/pkstore"}},
+		"wal":               {layer: 3},
+		"indexes/pkstore":   {layer: 3},
+		"indexes":           {layer: 3},
+		"indexes/store":     {layer: 3},
+		"indexes/btree":     {layer: 3, siblings: []string{"indexes", "indexes/store"}},
+		"indexes/bloom":     {layer: 3, siblings: []string{"indexes", "indexes/store"}},
+		"indexes/zonemap":   {layer: 3, siblings: []string{"indexes", "indexes/store"}},
+		"indexes/bitmap":    {layer: 3, siblings: []string{"indexes", "indexes/store"}},
+		"indexes/fragreuse": {layer: 3, siblings: []string{"indexes", "indexes/store"}},
+		"memtable":          {layer: 3, siblings: []string{"indexes/pkstore"}},
 
 		"lsm": {layer: 4},
 

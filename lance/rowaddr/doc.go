@@ -1,6 +1,6 @@
 // Package rowaddr names one physical row of a Lance table: a fragment and an offset inside it.
 //
-// Purpose: one integer type for row addresses, so that they are never mixed with row ids, offsets or counts.
+// Purpose: one integer type for row addresses, so that they are never mixed with row ids, offsets or counts, and sets of them.
 //
 // Place in the dataflow: index structures and the table layer produce addresses; scans, takes and deletion vectors
 // consume them. Nothing below.
