@@ -196,9 +196,59 @@ func (l *Leaf) offsets(k, slots, w int) (*memory.Buffer, int, error) {
 	return out.take(), n, nil
 }
 
-// StructData builds the data of a struct that is layer k of the leaf; children are borrowed.
-func (l *Leaf) StructData(dt arrow.DataType, k int, children []arrow.ArrayData) (arrow.ArrayData, error) {
-	valid, slots, nulls := l.validity(k)
+// validityEvery is validity for a layer above fixed-size lists: the entries of one value are every slots long and agree.
+func (l *Leaf) validityEvery(k, every int) (valid *memory.Buffer, slots, nulls int, err error) {
+	if valid, slots, nulls = l.validity(k); every == 1 {
+		return valid, slots, nulls, nil
+	}
+	if slots%every != 0 {
+		if valid != nil {
+			valid.Release()
+		}
+		return nil, 0, 0, corrupt("%d values in fixed-size lists of %d", slots, every)
+	}
+	slots /= every
+	if valid == nil {
+		return nil, slots, 0, nil
+	}
+	var bits store
+	out := bits.grow(l.Values.mem, bitmapBytes(slots))
+	clear(out)
+	nulls = 0
+	for i := range slots {
+		if getBit(valid.Bytes(), i*every) {
+			setBits(out, i, 1, true)
+		} else {
+			nulls++
+		}
+	}
+	valid.Release()
+	return bits.take(), slots, nulls, nil
+}
+
+// FixedListData builds the data of a fixed-size list of structs that is layer k of the leaf, which has every entries
+// for each of its values; the child is borrowed.
+func (l *Leaf) FixedListData(dt *arrow.FixedSizeListType, k, every int, child arrow.ArrayData) (arrow.ArrayData, error) {
+	valid, slots, nulls, err := l.validityEvery(k, every)
+	if err != nil {
+		return nil, err
+	}
+	if valid != nil {
+		defer valid.Release()
+	}
+	if child.Len() != slots*int(dt.Len()) {
+		return nil, corrupt("%d items in %d fixed-size lists of %d", child.Len(), slots, dt.Len())
+	}
+	return array.NewData(dt, slots, []*memory.Buffer{valid}, []arrow.ArrayData{child}, nulls, 0), nil
+}
+
+// StructData builds the data of a struct that is layer k of the leaf, which has every entries for each of its values;
+// children are borrowed.
+func (l *Leaf) StructData(dt arrow.DataType, k, every int, children []arrow.ArrayData) (arrow.ArrayData, error) {
+	valid, slots, nulls, err := l.validityEvery(k, every)
+	if err != nil {
+		return nil, err
+	}
 	if valid != nil {
 		defer valid.Release()
 	}

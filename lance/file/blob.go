@@ -12,7 +12,7 @@ import (
 // Spec: file format, "Blob layout".
 func (c *cursor) readBlobs(ctx context.Context, dst *encoding.Vector, from, to uint64) error {
 	if c.blobs == nil {
-		c.blobs = &cursor{r: c.r, col: c.col, typ: encoding.BlobType(), window: c.window, chunk: -1}
+		c.blobs = &cursor{r: c.r, col: c.col, typ: encoding.BlobType(), items: 1, window: c.window, chunk: -1}
 	}
 	c.blobs.end, c.blobs.want = c.end, c.want
 	where := encoding.NewVector(c.blobs.typ, nil)

@@ -32,13 +32,14 @@ type cursor struct {
 	leaf   *encoding.Leaf // of a nested column, else nil; then rows go here
 	blobs  *cursor        // reads where the values of a blob column lie
 	tree   *oldTree       // of a nested field of version 2.0: the cursor only passes requests on
+	items  uint64         // rows of the column per row of the file: more than 1 below fixed-size lists of structs
 
 	p  *page
 	pl *plan
 
 	bytesPerRow float64 // of strings in the previous batch of a scan, 0 if unknown
 
-	end  uint64   // exclusive bound of the rows that will be asked for, in rows of the file
+	end  uint64   // exclusive bound of the rows that will be asked for
 	want []uint64 // the rows still to come if they are known singly (take), else nil
 
 	data   []byte // bytes of the data buffer of the page read so far
@@ -68,7 +69,12 @@ func (c *cursor) close() {
 	c.dec.Close()
 }
 
-// read appends rows [from, to) of the file to dst.
+// readRows appends rows [from, to) of the file to dst.
+func (c *cursor) readRows(ctx context.Context, dst *encoding.Vector, from, to uint64) error {
+	return c.read(ctx, dst, from*c.items, to*c.items)
+}
+
+// read appends rows [from, to) of the column to dst.
 func (c *cursor) read(ctx context.Context, dst *encoding.Vector, from, to uint64) error {
 	if c.tree != nil {
 		c.tree.exact = c.want != nil

@@ -28,8 +28,19 @@ type nestedNode struct {
 	typ      arrow.DataType
 	leaf     *encoding.Leaf // the first one below; its levels stand for this node
 	layer    int            // of this node among the leaf's layers
+	every    int            // entries of the leaf per value of this node: the sizes of the fixed-size lists between them
 	children []*nestedNode
 }
+
+// place is where a node stands in the tree.
+type place struct {
+	layers []bool // above it from the outermost on; true = list
+	items  uint64 // values per row of the file: the sizes of the fixed-size lists above it
+	lists  bool   // a list is above it
+}
+
+// rowItemsMax bounds the values of one row in fixed-size lists of structs, and those of one batch.
+const rowItemsMax = 1 << 24
 
 // projectNested resolves a nested field to columns.
 func (r *Reader) projectNested(ctx context.Context, f *schema.Field, dt arrow.DataType, cols map[int32]int32, window int) (*nested, error) {
@@ -45,10 +56,10 @@ func (r *Reader) projectNested(ctx context.Context, f *schema.Field, dt arrow.Da
 				t.cur.window = max(minWindowBytes, window/count)
 			}
 		})
-		n.leaves = []*cursor{{r: r, tree: n.old, col: &column{rows: r.rows}}}
+		n.leaves = []*cursor{{r: r, tree: n.old, items: 1, col: &column{rows: r.rows}}}
 		return n, nil
 	}
-	if n.root, err = r.nestedNode(ctx, n, f, dt, cols, nil); err != nil {
+	if n.root, err = r.nestedNode(ctx, n, f, dt, cols, place{items: 1}); err != nil {
 		return nil, err
 	}
 	for _, c := range n.leaves {
@@ -57,11 +68,11 @@ func (r *Reader) projectNested(ctx context.Context, f *schema.Field, dt arrow.Da
 	return n, nil
 }
 
-// nestedNode builds the node of f below outer, the layers above it from the outermost on (true = list).
-func (r *Reader) nestedNode(ctx context.Context, n *nested, f *schema.Field, dt arrow.DataType, cols map[int32]int32, outer []bool) (*nestedNode, error) {
-	node := &nestedNode{name: f.Name, typ: dt}
+// nestedNode builds the node of f at a place.
+func (r *Reader) nestedNode(ctx context.Context, n *nested, f *schema.Field, dt arrow.DataType, cols map[int32]int32, at place) (*nestedNode, error) {
+	node := &nestedNode{name: f.Name, typ: dt, every: 1}
+	below := place{layers: append(append([]bool(nil), at.layers...), false), items: at.items, lists: at.lists}
 	var types []arrow.DataType
-	list := false
 	switch t := dt.(type) {
 	case *arrow.StructType:
 		if f.OwnsColumn() {
@@ -70,25 +81,32 @@ func (r *Reader) nestedNode(ctx context.Context, n *nested, f *schema.Field, dt 
 		for _, c := range t.Fields() {
 			types = append(types, c.Type)
 		}
-	case *arrow.MapType:
-		list, types = true, []arrow.DataType{t.Elem()}
-	case *arrow.ListType:
-		list, types = true, []arrow.DataType{t.Elem()}
-	case *arrow.LargeListType:
-		list, types = true, []arrow.DataType{t.Elem()}
+	case *arrow.FixedSizeListType:
+		if f.OwnsColumn() {
+			break
+		}
+		if at.lists {
+			return nil, fmt.Errorf("fixed-size list of structs in a list: %w", errs.ErrUnsupported)
+		}
+		types = []arrow.DataType{t.Elem()}
+		if below.items *= uint64(t.Len()); below.items > rowItemsMax {
+			return nil, fmt.Errorf("fixed-size lists of %d structs in a row: %w", below.items, errs.ErrLimit)
+		}
+	case *arrow.MapType, *arrow.ListType, *arrow.LargeListType:
+		types = []arrow.DataType{t.(arrow.ListLikeType).Elem()}
+		below.lists, below.layers[len(at.layers)] = true, true
 	}
-	layers := append(append([]bool(nil), outer...), list)
 	if types == nil {
 		if !f.OwnsColumn() {
 			return nil, fmt.Errorf("nested type %s: %w", dt, errs.ErrUnsupported)
 		}
-		cur, err := r.leafCursor(ctx, f, dt, cols)
+		cur, err := r.itemCursor(ctx, f, dt, cols, at.items)
 		if err != nil {
 			return nil, err
 		}
-		shape := make(encoding.Shape, len(layers))
-		for i, list := range layers {
-			shape[len(layers)-1-i] = list
+		shape := make(encoding.Shape, len(below.layers))
+		for i, list := range below.layers {
+			shape[len(below.layers)-1-i] = list
 		}
 		cur.leaf = encoding.NewLeaf(shape, cur.typ, r.mem)
 		node.leaf = cur.leaf
@@ -100,26 +118,35 @@ func (r *Reader) nestedNode(ctx context.Context, n *nested, f *schema.Field, dt 
 	}
 	first := len(n.leaves)
 	for i, c := range f.Children {
-		child, err := r.nestedNode(ctx, n, c, types[i], cols, layers)
+		child, err := r.nestedNode(ctx, n, c, types[i], cols, below)
 		if err != nil {
 			return nil, fmt.Errorf("field %q: %w", c.Name, err)
 		}
 		node.children = append(node.children, child)
 	}
 	node.leaf = n.leaves[first].leaf
-	node.layer = node.leaf.Layers() - 1 - len(outer)
+	node.every = int(n.leaves[first].items / at.items)
+	node.layer = node.leaf.Layers() - 1 - len(at.layers)
 	return node, nil
 }
 
 // leafCursor opens the column of a field that owns one.
 func (r *Reader) leafCursor(ctx context.Context, f *schema.Field, dt arrow.DataType, cols map[int32]int32) (*cursor, error) {
+	return r.itemCursor(ctx, f, dt, cols, 1)
+}
+
+// itemCursor opens a column that has a number of values for each row of the file.
+func (r *Reader) itemCursor(ctx context.Context, f *schema.Field, dt arrow.DataType, cols map[int32]int32, items uint64) (*cursor, error) {
 	typ, err := encoding.TypeOf(dt)
 	if err != nil {
 		return nil, err
 	}
 	c, err := r.cursorOf(ctx, f, typ, cols)
-	if err == nil && c.col.rows != r.rows {
+	if err == nil && (c.col.rows/items != r.rows || c.col.rows%items != 0) {
 		return nil, errs.Corrupt(r.src.Name(), int64(r.extents[c.col.index].pos), "the pages of column %d hold %d rows, the file %d", c.col.index, c.col.rows, r.rows)
+	}
+	if err == nil {
+		c.items = items
 	}
 	return c, err
 }
@@ -134,7 +161,7 @@ func (r *Reader) cursorOf(ctx context.Context, f *schema.Field, typ encoding.Typ
 	if err != nil {
 		return nil, err
 	}
-	return &cursor{r: r, col: col, typ: typ, chunk: -1}, nil
+	return &cursor{r: r, col: col, typ: typ, items: 1, chunk: -1}, nil
 }
 
 // array reads one batch: read appends its rows to one column.
@@ -148,11 +175,14 @@ func (n *nested) array(rows int, read func(f *fieldReader, dst *encoding.Vector)
 		}
 	}()
 	for _, c := range n.leaves {
+		if uint64(rows)*c.items > rowItemsMax && c.items > 1 {
+			return nil, fmt.Errorf("%d rows of %d structs in one batch: %w", rows, c.items, errs.ErrLimit)
+		}
 		c.leaf.Reset()
 		if err := read(&fieldReader{cur: c}, c.leaf.Values); err != nil {
 			return nil, err
 		}
-		if c.leaf.Rows() != rows {
+		if uint64(c.leaf.Rows()) != uint64(rows)*c.items {
 			return nil, errs.Corrupt(c.r.src.Name(), -1, "column %d gave %d of %d rows", c.col.index, c.leaf.Rows(), rows)
 		}
 	}
@@ -204,8 +234,11 @@ func (n *nestedNode) data() (arrow.ArrayData, error) {
 		}
 		children = append(children, d)
 	}
-	if n.typ.ID() == arrow.STRUCT {
-		return n.leaf.StructData(n.typ, n.layer, children)
+	switch n.typ.ID() {
+	case arrow.STRUCT:
+		return n.leaf.StructData(n.typ, n.layer, n.every, children)
+	case arrow.FIXED_SIZE_LIST:
+		return n.leaf.FixedListData(n.typ.(*arrow.FixedSizeListType), n.layer, n.every, children[0])
 	}
 	if n.typ.ID() == arrow.MAP {
 		entries := children[0]

@@ -2,6 +2,8 @@ package file_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand"
@@ -283,18 +285,42 @@ func TestVersionsRefusedByName(t *testing.T) {
 	}
 }
 
-// TestStructListRefusedAlone opens a file with a fixed-size list of structs: that column is refused, the others are read.
-func TestStructListRefusedAlone(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(oracle.Root(t), "testdata", "golden", "corpus", "files", "fsl_struct-9.2.2.lance"))
+// TestStructListWithin reads a fixed-size list of structs in a struct, as the reference writes and does not read it, by
+// scan in several batch sizes and by take.
+func TestStructListWithin(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "struct_of_fsl_struct.lance"))
 	require.NoError(t, err)
-	r, _ := open(t, data)
-	for _, f := range r.Schema().Fields {
-		_, err := r.Scan(context.Background(), []*schema.Field{f}, nil, 0, r.Rows(), 10)
-		if f.LogicalType == "fixed_size_list:struct:3" {
-			require.ErrorIs(t, err, errs.ErrUnsupported)
-			require.ErrorContains(t, err, f.Name)
-			continue
+	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
+	defer mem.AssertSize(t, 0)
+	r, err := file.Open(context.Background(), &memSource{data: data}, file.ReaderOptions{Allocator: mem})
+	require.NoError(t, err)
+	want := []string{`{"a":1,"f":[{"x":1,"y":1},{"x":2,"y":2}]}`, `null`, `{"a":null,"f":null}`, `{"a":3,"f":[null,{"x":4,"y":4}]}`}
+	text := func(a arrow.Array) (out []string) {
+		for i := range a.Len() {
+			if a.IsNull(i) {
+				out = append(out, "null")
+				continue
+			}
+			b, err := json.Marshal(a.GetOneForMarshal(i))
+			require.NoError(t, err)
+			out = append(out, string(b))
 		}
-		require.NoError(t, err)
+		return out
 	}
+	for _, batch := range []int{1, 3, 10} {
+		rd, err := r.Scan(context.Background(), r.Schema().Fields, nil, 0, r.Rows(), batch)
+		require.NoError(t, err)
+		var got []string
+		for rec, err := rd.Next(); !errors.Is(err, io.EOF); rec, err = rd.Next() {
+			require.NoError(t, err)
+			got = append(got, text(rec.Column(0))...)
+			rec.Release()
+		}
+		require.NoError(t, rd.Close())
+		require.Equal(t, want, got)
+	}
+	rec, err := r.Take(context.Background(), r.Schema().Fields, nil, []uint64{1, 3})
+	require.NoError(t, err)
+	require.Equal(t, []string{want[1], want[3]}, text(rec.Column(0)))
+	rec.Release()
 }

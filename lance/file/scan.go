@@ -156,7 +156,7 @@ func (r *Reader) Scan(ctx context.Context, fields []*schema.Field, cols map[int3
 	}
 	for _, f := range p.fields {
 		for _, c := range f.cursors() {
-			c.end = to
+			c.end = to * c.items
 		}
 	}
 	return &scanner{ctx: ctx, proj: p, at: from, to: to, batch: batchRows}, nil
@@ -193,7 +193,7 @@ func (s *scanner) Next() (arrow.RecordBatch, error) {
 
 func (s *scanner) read(from, upTo uint64) (arrow.RecordBatch, error) {
 	return s.proj.batch(int(upTo-from), 1, func(f *fieldReader, dst *encoding.Vector) error {
-		return f.cur.read(s.ctx, dst, from, upTo)
+		return f.cur.readRows(s.ctx, dst, from, upTo)
 	})
 }
 
@@ -233,7 +233,10 @@ func (c *cursor) take(ctx context.Context, dst *encoding.Vector, rows []uint64) 
 			end++
 		}
 		c.want = rows[i:]
-		if err := c.read(ctx, dst, rows[i], rows[end-1]+1); err != nil {
+		if c.items > 1 { // each row is a run
+			c.want, c.end = nil, (rows[end-1]+1)*c.items
+		}
+		if err := c.readRows(ctx, dst, rows[i], rows[end-1]+1); err != nil {
 			return err
 		}
 		i = end
