@@ -21,6 +21,7 @@ const (
 	Commit  Kind = 1 // rows of one or more shards
 	Catalog Kind = 2 // a catalog change
 	Start   Kind = 3 // Record.From is the first J still needed
+	skip    Kind = 4 // Record.From is the number of the next record
 )
 
 // Part is one shard's share of a commit.
@@ -30,9 +31,19 @@ type Part struct {
 	Body         []byte // Arrow IPC batch messages, without the schema message
 }
 
-// Counter is an AUTO_INCREMENT high-water mark.
+// CounterKind tells a table's counters apart.
+type CounterKind uint32
+
+// Kinds of counters.
+const (
+	AutoIncrement CounterKind = 0
+	RowID         CounterKind = 1 // hidden row ids of a table without a primary key
+)
+
+// Counter is the next value of a counter when the record was made. Of several records the last one counts.
 type Counter struct {
 	Table uuid.UUID
+	Kind  CounterKind
 	Value uint64
 }
 
@@ -40,7 +51,7 @@ type Counter struct {
 type Record struct {
 	Kind     Kind
 	J        J
-	From     J // Start records only
+	From     J // Start: the first J still needed
 	Parts    []Part
 	Catalog  []byte
 	Counters []Counter
@@ -54,7 +65,7 @@ type Record struct {
 //	36 u8 kind              37 3 × 0
 //	40 u64 J of the first record written under the same sync
 //	48 body: u32 parts, each { 16 table, 16 shard, u32 schema, u32 length, bytes }
-//	         u32 catalog length, bytes; u32 counters, each { 16 table, u64 value }
+//	         u32 catalog length, bytes; u32 counters, each { 16 table, u32 kind, u64 value }
 const (
 	blockBytes   = 4096
 	headerBytes  = 48
@@ -62,7 +73,7 @@ const (
 	bodyBytesMax = 1 << 30
 	partsMax     = 1 << 20
 	partBytes    = 16 + 16 + 4 + 4
-	counterBytes = 16 + 8
+	counterBytes = 16 + 4 + 8
 )
 
 // castagnoli is the table of crc32c, which never changes.
@@ -84,10 +95,10 @@ func (r *Record) blocks() int64 {
 
 func (r *Record) validate() error {
 	switch {
-	case r.Kind < Commit || r.Kind > Start:
+	case r.Kind < Commit || r.Kind > skip:
 		return fmt.Errorf("record of kind %d: %w", r.Kind, errs.ErrInvalid)
-	case (r.Kind == Start) != (r.From != 0):
-		return fmt.Errorf("only a start record names the first record needed: %w", errs.ErrInvalid)
+	case (r.Kind == Start || r.Kind == skip) != (r.From != 0):
+		return fmt.Errorf("a record of kind %d names another record, %d: %w", r.Kind, r.From, errs.ErrInvalid)
 	case len(r.Parts) > partsMax || len(r.Counters) > partsMax || r.bodySize() > bodyBytesMax:
 		return fmt.Errorf("record of %d parts and %d bytes: %w", len(r.Parts), r.bodySize(), errs.ErrLimit)
 	}
@@ -119,6 +130,7 @@ func (r *Record) append(dst []byte, segment uint64, group J) []byte {
 	dst = le.AppendUint32(dst, uint32(len(r.Counters)))
 	for _, c := range r.Counters {
 		dst = append(dst, c.Table[:]...)
+		dst = le.AppendUint32(dst, uint32(c.Kind))
 		dst = le.AppendUint64(dst, c.Value)
 	}
 	le.PutUint32(dst[at+4:], crc32.Checksum(dst[at+8:], castagnoli))
@@ -168,13 +180,16 @@ func decode(object string, off int64, b []byte, h header) (r Record, ok bool, er
 	r.Catalog = d.bytes()
 	counters := d.count(counterBytes)
 	for range counters {
-		r.Counters = append(r.Counters, Counter{Table: d.id(), Value: d.u64()})
+		r.Counters = append(r.Counters, Counter{Table: d.id(), Kind: CounterKind(d.u32()), Value: d.u64()})
 	}
 	if d.short || len(d.b) != 0 {
 		return r, false, errs.Corrupt(object, off, "journal record %d: its body does not add up", h.j)
 	}
 	if err := r.validate(); err != nil {
 		return r, false, errs.Corrupt(object, off, "journal record %d: %v", h.j, err)
+	}
+	if r.Kind == skip && r.From <= r.J {
+		return r, false, errs.Corrupt(object, off, "journal record %d names record %d as the next one", h.j, r.From)
 	}
 	return r, true, nil
 }

@@ -29,6 +29,7 @@ type segment struct {
 	id    uint64
 	first J
 	last  J // last record in it, first-1 while there is none
+	next  J // number of the record after the last, set by scan
 }
 
 func (s *segment) writeHeader() error {
@@ -112,12 +113,13 @@ func closeAll(segments []*segment) {
 	}
 }
 
-// scan visits the records of the segment in order, beginning with the number s.first, and sets s.last. It
+// scan visits the records of the segment in order, beginning with the number s.first, and sets s.last and s.next. It
 // ends at the first block that is no valid record of the segment. If a later block is one of another sync, a
 // record in the middle is damaged (I5): records of one sync may be torn in any way, those of two may not.
 func (s *segment) scan(visit func(Record) error) error {
 	off := int64(blockBytes)
 	next := s.first
+	s.last = s.first - 1
 	block := make([]byte, headerBytes)
 	for off+headerBytes <= s.file.Size() {
 		r, size, _, ok, err := s.read(off, block)
@@ -133,10 +135,14 @@ func (s *segment) scan(visit func(Record) error) error {
 		if err := visit(r); err != nil {
 			return err
 		}
+		s.last = next
 		next++
+		if r.Kind == skip {
+			next = r.From
+		}
 		off += size
 	}
-	s.last = next - 1
+	s.next = next
 	return s.nothingAfter(off)
 }
 
@@ -160,7 +166,7 @@ func (s *segment) read(off int64, scratch []byte) (r Record, size int64, group J
 	return r, (total + blockBytes - 1) / blockBytes * blockBytes, h.group, true, nil
 }
 
-// nothingAfter fails if a valid record of a later sync than that of record s.last+1 lies at or after off.
+// nothingAfter fails if a valid record of a later sync than that of record s.next lies at or after off.
 func (s *segment) nothingAfter(off int64) error {
 	scratch := make([]byte, headerBytes)
 	for at := off; at+headerBytes <= s.file.Size(); at += blockBytes {
@@ -168,9 +174,9 @@ func (s *segment) nothingAfter(off int64) error {
 		if err != nil && !errors.Is(err, errs.ErrCorruption) {
 			return err
 		}
-		if ok && group > s.last+1 {
+		if ok && group > s.next {
 			return errs.Corrupt(s.file.Name(), off, "journal record %d is damaged: record %d after it is whole; the commits from %d on would be lost",
-				s.last+1, r.J, s.last+1)
+				s.next, r.J, s.next)
 		}
 	}
 	return nil

@@ -14,22 +14,30 @@ import (
 // Options configures Open; zero fields mean their defaults.
 type Options struct {
 	SegmentBytes int64 // preallocated size of a segment (default 64 MiB)
+	FirstBytes   int64 // size of the first segment after Open (default 4 MiB, at most SegmentBytes): opening is cheap
 	GroupBytes   int64 // bytes written under one sync (default 16 MiB); a single larger record goes alone
 }
+
+// freeKept is how many files wait to be written over; more are deleted, so that one burst does not hold disk for ever.
+const freeKept = 2
 
 func (o Options) withDefaults() Options {
 	if o.SegmentBytes <= 0 {
 		o.SegmentBytes = 64 << 20
 	}
+	if o.FirstBytes <= 0 {
+		o.FirstBytes = 4 << 20
+	}
+	o.FirstBytes = min(o.FirstBytes, o.SegmentBytes)
 	if o.GroupBytes <= 0 {
 		o.GroupBytes = 16 << 20
 	}
 	return o
 }
 
-// Writer appends records. Append and Release are safe for concurrent use.
+// Writer appends records. All methods but Close are safe for concurrent use.
 //
-// mu guards queue, leading, dead, kept and next. Whoever holds turn owns cur, off, free, nextID and nextNo.
+// mu guards queue, leading, dead, kept, next and unsynced. Whoever holds turn owns cur, off, free, nextID and nextNo.
 type Writer struct {
 	dir  *logfile.Dir
 	o    Options
@@ -41,6 +49,9 @@ type Writer struct {
 	dead    error      // why nothing is appended any more
 	kept    []*segment // ascending id; the last is cur
 	next    J          // number of the next record
+	// unsynced is the first record that is written and not synced, 0 if there is none. It is the "first record
+	// under the same sync" of every record until the next sync.
+	unsynced J
 
 	cur    *segment
 	off    int64 // of the next record in cur
@@ -51,13 +62,14 @@ type Writer struct {
 
 type waiter struct {
 	r       *Record
+	sync    bool
 	err     error
 	done    chan struct{}
 	promote chan struct{}
 }
 
-// Open scans the journal and visits every record from the first one still needed, in order; then it is ready to
-// append after the last. A torn tail is not an error. errs.ErrCorruption if a record in the middle is damaged or
+// Open scans the journal and visits every record from the first one still needed, in order, of the start records
+// those with counters; then it is ready to append after the last. A torn tail is not an error. errs.ErrCorruption if a record in the middle is damaged or
 // missing: nothing may be appended then, since what follows it would be lost.
 //
 // Appending goes on in a fresh segment, so that no block a crash may have left half written is written again.
@@ -87,13 +99,22 @@ func (w *Writer) recover(visit func(Record) error) error {
 				s.id, s.first, w.next-1)
 		}
 		err := s.scan(func(r Record) error {
-			from = max(from, r.From)
+			if r.Kind == Start {
+				from = max(from, r.From)
+			}
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		w.next, w.nextID = s.last+1, s.id+1
+		w.next, w.nextID = s.next, s.id+1
+	}
+	if n := len(w.kept); n > 0 {
+		// Why: what a process that died had written and not synced is visible now, and may be acted upon and followed
+		// by further records; a power failure must not take it back then. Older segments were synced before it began.
+		if err := w.kept[n-1].file.Sync(); err != nil {
+			return err
+		}
 	}
 	if run > 0 {
 		if w.kept[run].first > max(from, 1) {
@@ -108,7 +129,7 @@ func (w *Writer) recover(visit func(Record) error) error {
 			continue
 		}
 		err := s.scan(func(r Record) error {
-			if r.J < from || r.Kind == Start {
+			if r.J < from || r.Kind == skip || r.Kind == Start && len(r.Counters) == 0 {
 				return nil
 			}
 			return visit(r)
@@ -140,11 +161,20 @@ func (w *Writer) Next() J {
 // errs.ErrInvalid and errs.ErrLimit: the record cannot be written, the journal goes on. errs.ErrNoSpace: no new
 // segment could be made, nothing was written, the journal goes on. errs.ErrSync: the outcome is unknown until the
 // next Open, and every later Append fails.
-func (w *Writer) Append(ctx context.Context, r *Record) (J, error) {
+func (w *Writer) Append(ctx context.Context, r *Record) (J, error) { return w.append(ctx, r, true) }
+
+// Write is Append without the wait for a sync: the record is durable after the next Sync, or the next Append, that
+// returns nil. A crash before that keeps a prefix of what was written.
+func (w *Writer) Write(ctx context.Context, r *Record) (J, error) { return w.append(ctx, r, false) }
+
+func (w *Writer) append(ctx context.Context, r *Record, sync bool) (J, error) {
 	if err := errors.Join(ctx.Err(), r.validate()); err != nil {
 		return 0, err
 	}
-	me := &waiter{r: r, done: make(chan struct{}), promote: make(chan struct{})}
+	if r.Kind == skip {
+		return 0, fmt.Errorf("append: record of kind %d: %w", r.Kind, errs.ErrInvalid)
+	}
+	me := &waiter{r: r, sync: sync, done: make(chan struct{}), promote: make(chan struct{})}
 	w.mu.Lock()
 	w.queue = append(w.queue, me)
 	lead := !w.leading
@@ -161,16 +191,69 @@ func (w *Writer) Append(ctx context.Context, r *Record) (J, error) {
 	return r.J, me.err
 }
 
+// Sync makes everything written before the call durable; errs.ErrSync as for Append.
+func (w *Writer) Sync(context.Context) error {
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
+	return w.note(w.sync())
+}
+
+// Skip makes next the number of the next record, durably, unless the numbers are that far already.
+func (w *Writer) Skip(_ context.Context, next J) error {
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
+	if next <= w.Next() {
+		return nil
+	}
+	r := &Record{Kind: skip, From: next}
+	err := w.note(w.write([]*waiter{{r: r, sync: true}}))
+	if err != nil {
+		return fmt.Errorf("skip to record %d: %w", next, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.next = next
+	return nil
+}
+
+// note keeps the first error after which nothing may be written any more.
+func (w *Writer) note(err error) error {
+	if !errors.Is(err, errs.ErrSync) {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dead == nil {
+		w.dead = err
+	}
+	return err
+}
+
+// sync syncs the current segment if anything in it is not. The caller holds turn.
+func (w *Writer) sync() error {
+	w.mu.Lock()
+	dead, unsynced := w.dead, w.unsynced
+	w.mu.Unlock()
+	if dead != nil || unsynced == 0 {
+		return dead
+	}
+	if err := w.cur.file.Sync(); err != nil {
+		return err
+	}
+	// Durable: everything written.
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unsynced = 0
+	return nil
+}
+
 // lead writes one group, the leader's own record first, and hands leadership on.
 func (w *Writer) lead(own *waiter) {
 	w.turn <- struct{}{}
 	group := w.take()
-	err := w.write(group)
+	err := w.note(w.write(group))
 	<-w.turn
 	w.mu.Lock()
-	if errors.Is(err, errs.ErrSync) && w.dead == nil {
-		w.dead = err
-	}
 	if len(w.queue) == 0 {
 		w.leading = false
 	} else {
@@ -201,7 +284,8 @@ func (w *Writer) take() []*waiter {
 	return group
 }
 
-// write numbers the group's records, writes them back to back into one segment, and syncs once.
+// write numbers the group's records, writes them back to back into one segment, and syncs once if one of them asks
+// for it. The caller holds turn.
 func (w *Writer) write(group []*waiter) error {
 	w.mu.Lock()
 	dead, next := w.dead, w.next
@@ -218,99 +302,33 @@ func (w *Writer) write(group []*waiter) error {
 			return err
 		}
 	}
-	buf := make([]byte, 0, size)
+	w.mu.Lock()
+	if w.unsynced == 0 {
+		w.unsynced = next
+	}
+	first := w.unsynced
+	w.mu.Unlock()
+	buf, sync := make([]byte, 0, size), false
 	for i, m := range group {
 		m.r.J = next + J(i)
-		buf = m.r.append(buf, w.cur.id, next)
+		buf = m.r.append(buf, w.cur.id, first)
+		sync = sync || m.sync
 	}
 	if err := w.cur.file.WriteAt(buf, w.off); err != nil {
 		return err
 	}
-	if err := w.cur.file.Sync(); err != nil {
-		return err
+	if sync {
+		if err := w.sync(); err != nil {
+			return err
+		}
 	}
-	// Durable: the group's records.
+	// Durable: the group's records, if sync.
 	w.off += size
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.next = next + J(len(group))
 	w.cur.last = w.next - 1
 	return nil
-}
-
-// roll begins a new segment with room for size bytes, in a recycled file if one is large enough.
-func (w *Writer) roll(size int64, first J) error {
-	want := max(w.o.SegmentBytes, blockBytes+size)
-	s := &segment{id: w.nextID, first: first, last: first - 1}
-	for i, slot := range w.free {
-		f, err := w.dir.Open(slot)
-		if err != nil {
-			return fmt.Errorf("recycle journal segment: %w", err)
-		}
-		if f.Size() == want {
-			s.file, s.slot = f, slot
-			w.free = slices.Delete(w.free, i, i+1)
-			break
-		}
-		if err := f.Close(); err != nil {
-			return err
-		}
-	}
-	if s.file == nil {
-		f, err := w.dir.Create(w.nextNo, want)
-		if err != nil {
-			return fmt.Errorf("new journal segment: %w", err)
-		}
-		s.file, s.slot = f, w.nextNo
-		w.nextNo++
-	}
-	if err := s.writeHeader(); err != nil {
-		return errors.Join(err, s.file.Close())
-	}
-	w.cur, w.off = s, blockBytes
-	w.nextID++
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.kept = append(w.kept, s)
-	return nil
-}
-
-// Release says durably, by a start record, that records before from are no longer needed, and recycles the segments
-// that hold only such.
-func (w *Writer) Release(ctx context.Context, from J) error {
-	if from == 0 || from > w.Next() {
-		return fmt.Errorf("release journal up to %d, next is %d: %w", from, w.Next(), errs.ErrInvalid)
-	}
-	if _, err := w.Append(ctx, &Record{Kind: Start, From: from}); err != nil {
-		return err
-	}
-	w.turn <- struct{}{}
-	defer func() { <-w.turn }()
-	return w.releaseBefore(from)
-}
-
-// releaseBefore frees the files of segments all of whose records are before from. The caller holds turn.
-func (w *Writer) releaseBefore(from J) error {
-	w.mu.Lock()
-	n := 0
-	for n < len(w.kept) && w.kept[n] != w.cur && w.kept[n].last < from {
-		n++
-	}
-	gone := w.kept[:n]
-	w.kept = slices.Clone(w.kept[n:])
-	w.mu.Unlock()
-	var err error
-	for _, s := range gone {
-		// Why the file is left as it is: its header keeps it a segment, and its records are before the start
-		// record, until a new header makes it another one.
-		err = errors.Join(err, s.file.Close())
-		if s.file.Size() == w.o.SegmentBytes {
-			w.free = append(w.free, s.slot)
-		} else {
-			err = errors.Join(err, w.dir.Remove(s.slot))
-		}
-	}
-	return err
 }
 
 // Close closes the files. Nothing is written. Appends must have returned.

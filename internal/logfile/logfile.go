@@ -53,6 +53,12 @@ func Open(fs vfs.FS, path string) (*Dir, error) {
 	return d, nil
 }
 
+// OpenDisk is Open on the operating system's filesystem.
+func OpenDisk(path string) (*Dir, error) { return Open(vfs.Default, path) }
+
+// Memory returns an empty directory in memory, which ends with the process.
+func Memory() *Dir { return &Dir{fs: vfs.NewMem(), path: "/"} }
+
 // Slots lists the slots in use, ascending.
 func (d *Dir) Slots() ([]int, error) {
 	names, err := d.fs.List(d.path)
@@ -84,7 +90,8 @@ func (d *Dir) Create(slot int, size int64) (*File, error) {
 	}
 	lf := &File{f: f, name: name, size: size}
 	if err := lf.zero(); err != nil {
-		return nil, errors.Join(err, f.Close())
+		// Why removed: on a full disk it would hold the space that others need to make room.
+		return nil, errors.Join(err, f.Close(), d.Remove(slot))
 	}
 	if err := d.syncDir(d.path); err != nil { // Durable: the file's name
 		return nil, errors.Join(err, f.Close())

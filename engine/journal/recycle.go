@@ -1,0 +1,117 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"lancesql/internal/errs"
+)
+
+// roll begins a new segment with room for size bytes, in a recycled file if one is large enough.
+func (w *Writer) roll(size int64, first J) error {
+	// Why: records may be missing only at the end of the newest segment.
+	if err := w.sync(); err != nil {
+		return err
+	}
+	want := w.o.SegmentBytes
+	if w.cur == nil {
+		want = w.o.FirstBytes
+	}
+	want = max(want, blockBytes+size)
+	s := &segment{id: w.nextID, first: first, last: first - 1}
+	for i, slot := range w.free {
+		f, err := w.dir.Open(slot)
+		if err != nil {
+			return fmt.Errorf("recycle journal segment: %w", err)
+		}
+		if f.Size() >= want {
+			s.file, s.slot = f, slot
+			w.free = slices.Delete(w.free, i, i+1)
+			break
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	if s.file == nil {
+		f, err := w.dir.Create(w.nextNo, want)
+		if err != nil {
+			return fmt.Errorf("new journal segment: %w", err)
+		}
+		s.file, s.slot = f, w.nextNo
+		w.nextNo++
+	}
+	if err := s.writeHeader(); err != nil {
+		return errors.Join(err, s.file.Close())
+	}
+	w.cur, w.off = s, blockBytes
+	w.nextID++
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept = append(w.kept, s)
+	return nil
+}
+
+// Release says durably, by a start record, that records before from are no longer needed, and recycles the segments
+// that hold only such.
+func (w *Writer) Release(ctx context.Context, from J) error {
+	if from == 0 || from > w.Next() {
+		return fmt.Errorf("release journal up to %d, next is %d: %w", from, w.Next(), errs.ErrInvalid)
+	}
+	if _, err := w.Append(ctx, &Record{Kind: Start, From: from}); err != nil {
+		return err
+	}
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
+	return w.releaseBefore(from)
+}
+
+// releaseBefore frees the files of segments all of whose records are before from. The caller holds turn.
+func (w *Writer) releaseBefore(from J) error {
+	w.mu.Lock()
+	n := w.releasableLocked(from)
+	gone := w.kept[:n]
+	w.kept = slices.Clone(w.kept[n:])
+	w.mu.Unlock()
+	var err error
+	for _, s := range gone {
+		// Why the file is left as it is: its header keeps it a segment, and its records are before the start
+		// record, until a new header makes it another one.
+		err = errors.Join(err, s.file.Close())
+		if s.file.Size() == w.o.SegmentBytes && len(w.free) < freeKept {
+			w.free = append(w.free, s.slot)
+		} else {
+			err = errors.Join(err, w.dir.Remove(s.slot))
+		}
+	}
+	return err
+}
+
+// releasableLocked counts the oldest segments that hold nothing from the record on. The caller holds mu.
+func (w *Writer) releasableLocked(from J) int {
+	n := 0
+	for n < len(w.kept) && w.kept[n] != w.cur && w.kept[n].last < from {
+		n++
+	}
+	return n
+}
+
+// Releasable reports whether Release(from) would free at least one file.
+func (w *Writer) Releasable(from J) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.releasableLocked(from) > 0
+}
+
+// Bytes returns the size of the segments in use.
+func (w *Writer) Bytes() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := int64(0)
+	for _, s := range w.kept {
+		n += s.file.Size()
+	}
+	return n
+}
