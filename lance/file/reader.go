@@ -49,6 +49,8 @@ type Reader struct {
 	tail    []byte          // the last bytes of the file, starting at tailAt
 	tailAt  uint64
 	cached  atomic.Int64 // bytes of cached page plans
+	gbo     uint64       // position of the table of global buffers
+	globals uint32       // global buffers
 
 	windows sync.Pool // of *[]byte; memory of finished cursors for the next ones
 
@@ -83,6 +85,7 @@ func Open(ctx context.Context, src Source, o ReaderOptions) (*Reader, error) {
 		return nil, fmt.Errorf("open lance file %s: %s: %w", src.Name(), unknownVersion(f.major, f.minor), errs.ErrUnsupported)
 	}
 	r.version = version
+	r.gbo, r.globals = f.gbo, f.globals
 	if err := r.loadTables(ctx, f); err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ const (
 type WriterOptions struct {
 	Version      Version // zero: V22
 	MaxPageBytes int     // unencoded bytes of one column that make a page; zero: 8 MiB
+	AllowEmpty   bool    // a file without rows is finished like any other: index files may have none
 }
 
 // Summary is what a manifest must know about a finished file.
@@ -45,7 +46,10 @@ type Writer struct {
 	pos       uint64 // bytes written
 	version   Version
 	maxPage   int
+	empty     bool // a file without rows is fine
 	schema    *schema.Schema
+	extra     map[string]string // metadata set after the start
+	globals   []extent          // buffers added by the caller
 	columns   []*columnWriter
 	tops      []topField
 	finishing bool // no more rows will come
@@ -70,7 +74,7 @@ type columnWriter struct {
 // that cannot be written.
 // Spec: file format, "A sound default writer".
 func NewWriter(w io.Writer, s *schema.Schema, o WriterOptions) (*Writer, error) {
-	fw := &Writer{out: w, version: o.Version, maxPage: o.MaxPageBytes, schema: s}
+	fw := &Writer{out: w, version: o.Version, maxPage: o.MaxPageBytes, empty: o.AllowEmpty, schema: s}
 	if fw.version == (Version{}) {
 		fw.version = V22()
 	}
@@ -271,13 +275,13 @@ func (w *Writer) align() error {
 	return w.write(pad[:(alignment-w.pos%alignment)%alignment])
 }
 
-// Finish writes what is buffered and the file's metadata. errs.ErrInvalid for a file without rows, which the format
-// does not have. The Writer cannot be used afterwards; the io.Writer is not closed.
+// Finish writes what is buffered and the file's metadata. errs.ErrInvalid for a file without rows, which data files
+// do not have (see WriterOptions.AllowEmpty). The Writer cannot be used afterwards; the io.Writer is not closed.
 func (w *Writer) Finish() (Summary, error) {
 	if w.err != nil {
 		return Summary{}, w.err
 	}
-	if w.rows == 0 {
+	if w.rows == 0 && !w.empty {
 		return Summary{}, w.fail(fmt.Errorf("lance file without rows: %w", errs.ErrInvalid))
 	}
 	w.finishing = true
@@ -317,17 +321,20 @@ func (w *Writer) finishMetadata() error {
 	for k, v := range w.schema.Metadata {
 		metadata[k] = []byte(v)
 	}
+	for k, v := range w.extra {
+		metadata[k] = []byte(v)
+	}
 	descriptor, err1 := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.FileDescriptor{
 		Schema: &pb.Schema{Fields: w.schema.ToProto(), Metadata: metadata}, Length: w.rows})
 	columnEncoding, err2 := valuesColumnEncoding()
 	if err := errors.Join(err1, err2); err != nil {
 		return w.fail(fmt.Errorf("encode file descriptor: %w", err))
 	}
-	global := extent{w.pos, uint64(len(descriptor))}
+	globals := append([]extent{{w.pos, uint64(len(descriptor))}}, w.globals...)
 	if err := w.write(descriptor); err != nil {
 		return err
 	}
-	f := footer{columnStart: w.pos, globals: 1, columns: uint32(len(w.columns))}
+	f := footer{columnStart: w.pos, globals: uint32(len(globals)), columns: uint32(len(w.columns))}
 	f.major, f.minor = w.version.footer()
 	var tables []byte
 	for _, c := range w.columns {
@@ -342,7 +349,9 @@ func (w *Writer) finishMetadata() error {
 	}
 	f.cmo = w.pos
 	f.gbo = w.pos + uint64(len(tables))
-	tables = appendExtent(tables, global)
+	for _, g := range globals {
+		tables = appendExtent(tables, g)
+	}
 	return w.write(f.append(tables))
 }
 
