@@ -54,7 +54,7 @@ soak: oracle ## the long counts: 50 kill rounds, full crash enumeration, long ra
 race: ## a short run of the concurrent packages under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -tags $(TAGS) -race -short -p 1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./memtable ./engine/lock ./engine/sched ./lsm ./engine
 
-fuzz: ## every fuzz target for FUZZTIME each
+fuzz: ## every fuzz target for FUZZTIME each (scripts/fuzz.sh has more settings)
 	FUZZTIME=$(FUZZTIME) TAGS=$(TAGS) scripts/fuzz.sh
 
 bench: ## run the workloads against BENCH_ADDR (any MySQL server); JSON and text go to BENCH_OUT
