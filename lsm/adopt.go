@@ -45,27 +45,30 @@ func (t *Table) adopt(ctx context.Context, h Hooks) error {
 		return err
 	}
 	defer t.release(cur)
-	merged := latest.MemWAL().MergedUpTo(t.shard.id)
-	gens := slices.Clone(cur.gens)
+	all := make([][]*generation, len(cur.gens))
 	var covered []*generation
-	for len(gens) > 1 && gens[0].number <= merged {
-		covered = append(covered, gens[0])
-		gens = gens[1:]
-	}
-	if gens[0].number <= merged {
-		return fmt.Errorf("generation %d of %s was merged by somebody else before it was flushed: %w", gens[0].number, t.root, errs.ErrFenced)
-	}
-	for _, g := range gens {
-		if err := killBase(nb, g); err != nil {
-			return err
+	for o, gens := range cur.gens {
+		merged := latest.MemWAL().MergedUpTo(cur.set.list[o].dir.id)
+		for len(gens) > 1 && gens[0].number <= merged {
+			covered = append(covered, gens[0])
+			gens = gens[1:]
 		}
+		if gens[0].number <= merged {
+			return fmt.Errorf("generation %d of %s was merged by somebody else before it was flushed: %w", gens[0].number, t.root, errs.ErrFenced)
+		}
+		for _, g := range gens {
+			if err := killBase(nb, g); err != nil {
+				return err
+			}
+		}
+		all[o] = slices.Clone(gens)
 	}
 	floor := h.Advance()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.publishLocked(&Version{base: nb, gens: gens, floor: floor})
+	t.publishLocked(&Version{base: nb, set: cur.set, gens: all, floor: floor})
 	for _, g := range covered {
-		t.retired = append(t.retired, retired{number: g.number, dir: g.dir, state: g.genState, since: t.o.Clock.Now()})
+		t.retired = append(t.retired, retired{sh: g.sh, number: g.number, dir: g.dir, state: g.genState, since: t.o.Clock.Now()})
 	}
 	return nil
 }
@@ -85,7 +88,7 @@ func killBase(b *base, g *generation) error {
 		for _, h := range hits {
 			// Why all of them: an outside append may have brought the key a second time.
 			if a := rowaddr.Addr(h.Row); b.alive(a) && !b.deaths.Known(a) {
-				b.deaths.Kill(a, 0, g.number)
+				b.deaths.Kill(a, 0, g.id)
 			}
 		}
 		return true, nil

@@ -73,7 +73,7 @@ func (sc *scan) generationMask(g *generation, first uint32, tombstones arrow.Arr
 	mask := arrowx.NewFullMask(n)
 	tomb, ok := tombstones.(*array.Boolean)
 	if !ok {
-		return nil, errs.Corrupt(sc.s.t.shard.path, -1, "tombstone column is not boolean")
+		return nil, errs.Corrupt(g.sh.dir.path, -1, "tombstone column is not boolean")
 	}
 	for i := range n {
 		if tomb.Value(i) {
@@ -81,7 +81,7 @@ func (sc *scan) generationMask(g *generation, first uint32, tombstones arrow.Arr
 		}
 	}
 	g.deaths.clearDead(mask, rowaddr.Addr(first), sc.s.s)
-	sc.clearHidden(mask, SourceID(g.number), rowaddr.Addr(first))
+	sc.clearHidden(mask, g.id, rowaddr.Addr(first))
 	return mask, nil
 }
 

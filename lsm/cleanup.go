@@ -61,10 +61,13 @@ func (t *Table) takeReady() []retired {
 }
 
 func (t *Table) removeGenerations(ctx context.Context, ready []retired) error {
-	gone := make(map[uint64]string)
+	gone := make(map[*shard]map[uint64]string)
 	for _, r := range ready {
 		if r.stale == nil {
-			gone[r.number] = r.dir
+			if gone[r.sh] == nil {
+				gone[r.sh] = make(map[uint64]string)
+			}
+			gone[r.sh][r.number] = r.dir
 			continue
 		}
 		t.mu.Lock()
@@ -76,10 +79,16 @@ func (t *Table) removeGenerations(ctx context.Context, ready []retired) error {
 			}
 		}
 	}
-	if len(gone) == 0 {
-		return nil
+	var errAll error
+	for sh, dirs := range gone {
+		errAll = errors.Join(errAll, t.removeFrom(ctx, sh, dirs))
 	}
-	_, err := t.shard.update(ctx, uint64(t.epoch), func(m *pb.ShardManifest) error {
+	return errAll
+}
+
+// removeFrom removes generations from a shard's manifest, then their directories.
+func (t *Table) removeFrom(ctx context.Context, sh *shard, gone map[uint64]string) error {
+	_, err := sh.dir.update(ctx, uint64(sh.epoch), func(m *pb.ShardManifest) error {
 		m.FlushedGenerations = slices.DeleteFunc(m.FlushedGenerations, func(g *pb.FlushedGeneration) bool {
 			return gone[g.Generation] == g.Path
 		})
@@ -91,7 +100,7 @@ func (t *Table) removeGenerations(ctx context.Context, ready []retired) error {
 	// Durable: nobody finds the directories any more; what a crash leaves is swept at the next open.
 	var errAll error
 	for _, dir := range gone {
-		errAll = errors.Join(errAll, t.o.Store.RemoveAll(ctx, t.shard.path+"/"+dir))
+		errAll = errors.Join(errAll, t.o.Store.RemoveAll(ctx, sh.dir.path+"/"+dir))
 	}
 	return errAll
 }

@@ -10,8 +10,8 @@ import (
 
 // death says when a row died and who replaced it.
 type death struct {
-	seq    uint64 // CommitSeq of the replacing commit, 0 = settled before this process opened the table
-	killer uint64 // generation of the replacing row
+	seq    uint64   // CommitSeq of the replacing commit, 0 = settled before this process opened the table
+	killer SourceID // generation of the replacing row
 }
 
 // DeathLog records which rows of one source have died (I1). Addresses of a generation are plain offsets
@@ -26,7 +26,7 @@ type DeathLog struct {
 func NewDeathLog() *DeathLog { return &DeathLog{chunks: make(map[uint64]map[uint16]death)} }
 
 // Kill records a death. A row dies once: a second death is a broken invariant and is ignored in production.
-func (d *DeathLog) Kill(a rowaddr.Addr, seq, killer uint64) {
+func (d *DeathLog) Kill(a rowaddr.Addr, seq uint64, killer SourceID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.chunks[uint64(a)>>16]

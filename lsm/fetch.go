@@ -132,11 +132,10 @@ func (t *Table) fetchGroup(ctx context.Context, v *Version, g *group, schema *ar
 		rec, err := v.base.ds.TakeFragment(ctx, frag, pick(v.base.fieldIDs, cols), g.offs)
 		return withSchema(schema, rec, err)
 	}
-	i := slices.IndexFunc(v.gens, func(c *generation) bool { return c.number == uint64(g.loc.Source) })
-	if i < 0 {
-		return nil, fmt.Errorf("generation %d: %w", g.loc.Source, errs.ErrNotFound)
+	gen := v.generation(g.loc.Source)
+	if gen == nil {
+		return nil, fmt.Errorf("generation %d: %w", g.loc.Source.generation(), errs.ErrNotFound)
 	}
-	gen := v.gens[i]
 	if gen.mem != nil {
 		return t.fetchMem(gen, g.offs, schema, cols)
 	}

@@ -14,27 +14,34 @@ import (
 	"lancesql/wal"
 )
 
-// FreezeIfFull rotates the active MemTable when it has reached a threshold.
+// FreezeIfFull rotates the active MemTables that have reached a threshold.
 func (t *Table) FreezeIfFull() error {
 	v, err := t.newest()
 	if err != nil {
 		return nil //nolint:nilerr // a closed table has nothing to freeze
 	}
-	mem := v.active().mem
-	rows, bytes := int64(mem.Rows()), mem.Bytes()
+	var full []int
+	for o := range v.gens {
+		mem := v.active(o).mem
+		t.mu.Lock()
+		logged := v.set.list[o].unflushed
+		t.mu.Unlock()
+		if int64(mem.Rows()) >= t.o.MemTableRows || mem.Bytes() >= t.o.MemTableBytes || logged >= t.o.UnflushedWAL {
+			full = append(full, o)
+		}
+	}
 	t.release(v)
-	t.mu.Lock()
-	logged := t.unflushedWAL
-	t.mu.Unlock()
-	if rows < t.o.MemTableRows && bytes < t.o.MemTableBytes && logged < t.o.UnflushedWAL {
+	if len(full) == 0 {
 		return nil
 	}
-	return t.Freeze()
+	return t.freeze(func(o int) bool { return slices.Contains(full, o) })
 }
 
-// Freeze makes the active MemTable immutable and puts an empty one in its place; an empty one stays. It waits
-// for the commit in flight, so that a WAL entry never spans two generations.
-func (t *Table) Freeze() error {
+// Freeze makes the active MemTables immutable and puts empty ones in their place; an empty one stays. It waits
+// for the commits in flight, so that a WAL entry never spans two generations.
+func (t *Table) Freeze() error { return t.freeze(func(int) bool { return true }) }
+
+func (t *Table) freeze(which func(shard int) bool) error {
 	t.latch.Lock()
 	defer t.latch.Unlock()
 	t.mu.Lock()
@@ -43,33 +50,49 @@ func (t *Table) Freeze() error {
 		return fmt.Errorf("table %s: %w", t.root, errs.ErrClosed)
 	}
 	cur := t.chain[len(t.chain)-1]
-	old := cur.active()
-	if old.mem.Rows() == 0 {
-		return nil
+	v := cur
+	for o, sh := range cur.set.list {
+		old := cur.active(o)
+		if !which(o) || old.mem.Rows() == 0 {
+			continue
+		}
+		next, err := t.newGeneration(sh, old.number+1)
+		if err != nil {
+			return err
+		}
+		defer next.mem.Release() // the Version holds its own reference
+		sh.unflushed = 0
+		v = v.replaced(o, append(slices.Clone(cur.gens[o]), next))
 	}
-	next, err := t.newGeneration(old.number + 1)
-	if err != nil {
-		return err
+	if v != cur {
+		t.publishLocked(v)
 	}
-	old.walEnd = t.log.Next() - 1
-	t.unflushedWAL = 0
-	t.publishLocked(&Version{base: cur.base, gens: append(slices.Clone(cur.gens), next), floor: cur.floor})
-	next.mem.Release() // the Version holds its own reference
 	return nil
 }
 
-// Flush writes every frozen MemTable as a generation, oldest first (I5). On error nothing is lost: the rows
-// stay in the MemTable and in the WAL, and a later Flush starts over in a new directory.
+// Flush writes every frozen MemTable as a generation, oldest first within a shard (I5), shards in parallel. On error
+// nothing is lost: the rows stay in the MemTable, in the journal and in the WAL, and a later Flush starts over in a
+// new directory.
 func (t *Table) Flush(ctx context.Context) error {
 	t.flushMu.Lock()
 	defer t.flushMu.Unlock()
+	v, err := t.newest()
+	if err != nil {
+		return err
+	}
+	list := v.set.list
+	t.release(v)
+	return eachShard(list, func(sh *shard) error { return t.flushShard(ctx, sh) })
+}
+
+func (t *Table) flushShard(ctx context.Context, sh *shard) error {
 	for {
 		v, err := t.newest()
 		if err != nil {
 			return err
 		}
 		var g *generation
-		for _, c := range v.gens[:len(v.gens)-1] {
+		for _, c := range v.gens[sh.ordinal][:len(v.gens[sh.ordinal])-1] {
 			if c.mem != nil {
 				g = c
 				break
@@ -89,17 +112,25 @@ func (t *Table) Flush(ctx context.Context) error {
 
 // flushOne writes one generation and commits it to the shard manifest. Spec: memwal.md §10.
 func (t *Table) flushOne(ctx context.Context, g *generation) error {
+	sh := g.sh
+	// Why first: the replay cursor may pass the generation's rows only when they are all in entries.
+	if err := t.writeBehind(ctx, sh); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	end := sh.ends[g.number]
+	t.mu.Unlock()
 	dir := fmt.Sprintf("%08x_gen_%d", t.o.Random(), g.number)
-	ds, err := t.writeGeneration(ctx, g, t.shard.path+"/"+dir)
+	ds, err := t.writeGeneration(ctx, g, sh.dir.path+"/"+dir)
 	if err != nil {
-		t.discard(ctx, t.shard.path+"/"+dir)
+		t.discard(ctx, sh.dir.path+"/"+dir)
 		return err
 	}
 	flushed, err := t.attach(g.genState, ds)
 	if err != nil {
 		return err
 	}
-	_, err = t.shard.update(ctx, uint64(t.epoch), func(m *pb.ShardManifest) error {
+	m, err := sh.dir.update(ctx, uint64(sh.epoch), func(m *pb.ShardManifest) error {
 		for _, have := range m.FlushedGenerations {
 			if have.Generation >= g.number {
 				return fmt.Errorf("generation %d is recorded already: %w", have.Generation, errs.ErrConflict)
@@ -109,8 +140,8 @@ func (t *Table) flushOne(ctx context.Context, g *generation) error {
 		m.FlushedGenerations = append(m.FlushedGenerations, &pb.FlushedGeneration{
 			Generation: g.number, Path: dir, InMemoryBytes: &bytes, PhysicalRows: &rows,
 		})
-		m.ReplayAfterWalEntryPosition = max(m.ReplayAfterWalEntryPosition, uint64(g.walEnd))
-		m.WalEntryPositionLastSeen = max(m.WalEntryPositionLastSeen, uint64(t.log.Next()-1))
+		m.ReplayAfterWalEntryPosition = max(m.ReplayAfterWalEntryPosition, uint64(end))
+		m.WalEntryPositionLastSeen = max(m.WalEntryPositionLastSeen, uint64(sh.log.Next()-1))
 		m.CurrentGeneration = g.number + 1
 		return nil
 	})
@@ -118,8 +149,12 @@ func (t *Table) flushOne(ctx context.Context, g *generation) error {
 		return err
 	}
 	// Durable: the generation is live and the WAL up to its end is garbage.
+	t.mu.Lock()
+	sh.cursor = wal.Position(m.ReplayAfterWalEntryPosition)
+	delete(sh.ends, g.number)
+	t.mu.Unlock()
 	t.publishFlushed(flushed, dir)
-	if err := wal.Remove(ctx, t.o.Store, t.shard.path, g.walEnd); err != nil {
+	if err := t.removeWAL(ctx, sh, 0); err != nil {
 		t.o.Log.Warn("remove flushed WAL entries", "table", t.root, "error", err)
 	}
 	return nil
@@ -180,12 +215,18 @@ func (t *Table) publishFlushed(flushed *generation, dir string) {
 	defer t.mu.Unlock()
 	flushed.dir = dir
 	for i, v := range t.chain {
-		at := slices.IndexFunc(v.gens, func(g *generation) bool { return g.genState == flushed.genState })
+		o := flushed.sh.ordinal
+		if o >= len(v.gens) {
+			continue
+		}
+		at := slices.IndexFunc(v.gens[o], func(g *generation) bool { return g.genState == flushed.genState })
 		if at < 0 {
 			continue
 		}
-		n := &Version{base: v.base, gens: slices.Clone(v.gens), floor: v.floor, chained: true}
-		n.gens[at] = flushed
+		gens := slices.Clone(v.gens[o])
+		gens[at] = flushed
+		n := v.replaced(o, gens)
+		n.chained = true
 		t.retainLocked(n)
 		t.chain[i] = n
 		v.chained = false

@@ -112,14 +112,15 @@ func (k *keyedScan) rangeStep() ([]hit, error) {
 	}
 	k.overlayRange(seen, lower)
 	v := k.s.v
-	for i := len(v.gens) - 1; i >= 0; i-- {
-		g := v.gens[i]
-		born := uint64(g.births.At(k.s.s))
-		err := k.sourceRange(seen, lower, g.keys, func(key rowkey.Key, row uint64, tombstone bool) (hit, bool) {
-			return hit{key: key, loc: Location{Source: SourceID(g.number), Addr: rowaddr.Addr(row)}, gone: tombstone}, row < born
-		})
-		if err != nil {
-			return nil, err
+	for _, gens := range v.gens {
+		for _, g := range slices.Backward(gens) {
+			born := uint64(g.births.At(k.s.s))
+			err := k.sourceRange(seen, lower, g.keys, func(key rowkey.Key, row uint64, tombstone bool) (hit, bool) {
+				return hit{key: key, loc: Location{Source: g.id, Addr: rowaddr.Addr(row)}, gone: tombstone}, row < born
+			})
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
 	err := k.sourceRange(seen, lower, v.base.keys, func(key rowkey.Key, row uint64, _ bool) (hit, bool) {

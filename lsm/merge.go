@@ -30,6 +30,7 @@ const mergeAttemptsMax = 20
 
 // retired is a merged generation, or base key entries no new Version needs, waiting for removal.
 type retired struct {
+	sh     *shard
 	number uint64
 	dir    string
 	state  *genState // nil when found merged at open
@@ -68,8 +69,8 @@ func (t *Table) Merge(ctx context.Context, h Hooks) error {
 type fold struct {
 	t       *Table
 	v       *Version
-	pending []*generation
-	top     uint64 // highest generation folded in
+	pending []*generation // shard by shard, ascending
+	tops    []uint64      // by shard: highest generation folded in, 0 = none
 
 	dead     map[uint32]*roaring.Bitmap // base rows that die, by fragment
 	emitted  []*roaring.Bitmap          // per pending generation: offsets copied, in order
@@ -87,12 +88,15 @@ func (t *Table) mergeOnce(ctx context.Context) (err error) {
 	}
 	defer t.release(v)
 	f := &fold{t: t, v: v, dead: make(map[uint32]*roaring.Bitmap), stale: staleKeys{keys: v.base.keys}}
-	for _, g := range v.gens[:len(v.gens)-1] {
-		if g.mem != nil {
-			break // Why: ascending order; what lies above an unflushed generation must wait (I5)
+	f.tops = make([]uint64, len(v.gens))
+	for o, gens := range v.gens {
+		for _, g := range gens[:len(gens)-1] {
+			if g.mem != nil {
+				break // Why: ascending order; what lies above an unflushed generation must wait (I5)
+			}
+			f.pending = append(f.pending, g)
+			f.tops[o] = g.number
 		}
-		f.pending = append(f.pending, g)
-		f.top = g.number
 	}
 	if len(f.pending) == 0 {
 		return nil
@@ -114,11 +118,16 @@ func (t *Table) mergeOnce(ctx context.Context) (err error) {
 	return f.publish(ctx, ds)
 }
 
-// collectDeaths finds the base rows that rows of the pending generations replaced. Deaths by generations up
-// to top are final: those generations take no more rows.
+// folds reports whether a generation is among those being merged.
+func (f *fold) folds(id SourceID) bool {
+	return id.shard() < len(f.tops) && id.generation() <= f.tops[id.shard()]
+}
+
+// collectDeaths finds the base rows that rows of the pending generations replaced. Their deaths are final: those
+// generations take no more rows.
 func (f *fold) collectDeaths() {
 	f.v.base.deaths.each(func(a rowaddr.Addr, d death) {
-		if d.killer > f.top {
+		if !f.folds(d.killer) {
 			return
 		}
 		bm := f.dead[a.Fragment()]
@@ -136,7 +145,7 @@ func (f *fold) copyRows(ctx context.Context) error {
 	for _, g := range f.pending {
 		dead := roaring.New()
 		g.deaths.each(func(a rowaddr.Addr, d death) {
-			if d.killer <= f.top {
+			if f.folds(d.killer) {
 				dead.Add(a.Offset())
 			}
 		})
@@ -163,7 +172,7 @@ func (f *fold) copyGeneration(ctx context.Context, g *generation, dead, kept *ro
 		if err != nil {
 			return err
 		}
-		err = f.copyBatch(ctx, uint32(first), rec, dead, kept)
+		err = f.copyBatch(ctx, g, uint32(first), rec, dead, kept)
 		rec.Release()
 		if err != nil {
 			return err
@@ -171,10 +180,10 @@ func (f *fold) copyGeneration(ctx context.Context, g *generation, dead, kept *ro
 	}
 }
 
-func (f *fold) copyBatch(ctx context.Context, first uint32, rec arrow.RecordBatch, dead, kept *roaring.Bitmap) error {
+func (f *fold) copyBatch(ctx context.Context, g *generation, first uint32, rec arrow.RecordBatch, dead, kept *roaring.Bitmap) error {
 	tomb, ok := rec.Column(int(rec.NumCols()) - 1).(*array.Boolean)
 	if !ok {
-		return errs.Corrupt(f.t.shard.path, -1, "tombstone column is not boolean")
+		return errs.Corrupt(g.sh.dir.path, -1, "tombstone column is not boolean")
 	}
 	keys, err := f.t.encoder.Batch(rec, f.t.keyCols)
 	if err != nil {
@@ -270,9 +279,11 @@ func (f *fold) finishFragment(ctx context.Context) error {
 // commit writes the deletion vectors and the one Update transaction.
 func (f *fold) commit(ctx context.Context) (*table.Dataset, error) {
 	b := f.v.base
-	op := table.Update{
-		NewFragments: f.written,
-		Merged:       []table.MergedGeneration{{Shard: f.t.shard.id, Generation: f.top}},
+	op := table.Update{NewFragments: f.written}
+	for o, top := range f.tops {
+		if top > 0 {
+			op.Merged = append(op.Merged, table.MergedGeneration{Shard: f.v.set.list[o].dir.id, Generation: top})
+		}
 	}
 	for _, frag := range b.frags {
 		dead := f.dead[uint32(frag.ID)]
@@ -321,7 +332,7 @@ func (f *fold) publish(ctx context.Context, ds *table.Dataset) error {
 	t.latch.Lock()
 	defer t.latch.Unlock()
 	old.deaths.each(func(a rowaddr.Addr, d death) {
-		if d.killer > f.top {
+		if !f.folds(d.killer) {
 			deaths.Kill(a, d.seq, d.killer)
 		}
 	})
@@ -330,7 +341,7 @@ func (f *fold) publish(ctx context.Context, ds *table.Dataset) error {
 	for i, g := range f.pending {
 		kept := f.emitted[i]
 		g.deaths.each(func(a rowaddr.Addr, d death) {
-			if d.killer > f.top && kept.Contains(a.Offset()) {
+			if !f.folds(d.killer) && kept.Contains(a.Offset()) {
 				deaths.Kill(addrs[base+int(kept.Rank(a.Offset()))-1], d.seq, d.killer)
 			}
 		})
@@ -340,10 +351,10 @@ func (f *fold) publish(ctx context.Context, ds *table.Dataset) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	cur := t.chain[len(t.chain)-1]
-	t.publishLocked(&Version{base: nb, gens: slices.Clone(cur.gens[len(f.pending):]), floor: floor})
+	t.publishLocked(&Version{base: nb, set: cur.set, gens: f.remaining(cur), floor: floor})
 	now := t.o.Clock.Now()
 	for _, g := range f.pending {
-		t.retired = append(t.retired, retired{number: g.number, dir: g.dir, state: g.genState, since: now})
+		t.retired = append(t.retired, retired{sh: g.sh, number: g.number, dir: g.dir, state: g.genState, since: now})
 	}
 	if len(f.stale.key) > 0 {
 		f.stale.from = ds.Version()
@@ -351,6 +362,15 @@ func (f *fold) publish(ctx context.Context, ds *table.Dataset) error {
 		t.retired = append(t.retired, retired{since: now, stale: &stale})
 	}
 	return nil
+}
+
+// remaining is the generations of v that were not folded in.
+func (f *fold) remaining(v *Version) [][]*generation {
+	out := make([][]*generation, len(v.gens))
+	for o, gens := range v.gens {
+		out[o] = slices.DeleteFunc(slices.Clone(gens), func(g *generation) bool { return f.folds(g.id) })
+	}
+	return out
 }
 
 // newAddresses lists the address of every copied row, in order. The commit gave the new fragments ascending

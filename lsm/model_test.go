@@ -18,6 +18,7 @@ import (
 	"lancesql/indexes/pkstore"
 	"lancesql/internal/arrowx"
 	"lancesql/internal/objstore"
+	"lancesql/internal/objstore/faultstore"
 	"lancesql/internal/predicate"
 	"lancesql/internal/rowkey"
 	"lancesql/lance/table"
@@ -35,6 +36,12 @@ func tableSchema() *arrow.Schema {
 	}, nil)
 }
 
+// journalRecord is one commit in the caller's journal.
+type journalRecord struct {
+	number uint64
+	parts  []lsm.Part
+}
+
 // model is a table under test with the contents of every CommitSeq that is still registered.
 type model struct {
 	t     *testing.T
@@ -43,6 +50,9 @@ type model struct {
 	keys  *pkstore.Store
 	table *lsm.Table
 	enc   *rowkey.Encoder
+
+	journal []journalRecord // what the caller's journal keeps
+	next    uint64          // number of its next record
 
 	visible uint64
 	now     map[int64]int32            // contents at visible
@@ -61,19 +71,53 @@ func newModel(t *testing.T, seed uint64) *model {
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), store: objstore.NewMem(), keys: keys, enc: enc,
 		now: map[int64]int32{}, views: map[uint64]map[int64]int32{}, counts: map[string]int{},
 	}
-	require.NoError(t, lsm.Create(t.Context(), m.options(), "db/t.lance", tableSchema(), nil))
+	sharding := lsm.Sharding{}
+	switch seed % 4 {
+	case 2:
+		sharding = lsm.Sharding{Column: "id", Buckets: 3}
+	case 3:
+		sharding = lsm.Sharding{Column: "id", Identity: true}
+	}
+	require.NoError(t, lsm.CreateSharded(t.Context(), m.openWith(m.store), "db/t.lance", tableSchema(), nil, sharding))
 	m.open()
 	return m
 }
 
-func (m *model) options() lsm.Options {
-	return lsm.Options{Store: m.store, Keys: m.keys, MemTableRows: 12, BatchRows: 5, RowsPerFragment: 9, Floor: m.visible}
+func (m *model) openWith(st objstore.Store) lsm.Options {
+	o := lsm.Options{Store: st, Keys: m.keys, MemTableRows: 12, BatchRows: 5, RowsPerFragment: 9, Floor: m.visible}
+	for _, r := range m.journal {
+		for _, p := range r.parts {
+			o.Journal = append(o.Journal, lsm.JournalPart{Journal: r.number, Shard: p.Shard, Body: p.Body})
+		}
+	}
+	return o
 }
 
 func (m *model) open() {
 	var err error
-	m.table, err = lsm.Open(m.t.Context(), m.options(), "db/t.lance")
+	m.table, err = lsm.Open(m.t.Context(), m.openWith(m.store), "db/t.lance")
 	require.NoError(m.t, err)
+	require.LessOrEqual(m.t, m.table.Evidence(), m.next)
+}
+
+// crash abandons the table as it is and opens it again; the open itself crashes first, a few operations in.
+func (m *model) crash() {
+	st := faultstore.New(m.store, faultstore.CrashAt(1+m.rng.Int64N(6), m.rng.IntN(2) == 0))
+	if again, err := lsm.Open(m.t.Context(), m.openWith(st), "db/t.lance"); err == nil {
+		require.NoError(m.t, again.Close(m.t.Context()))
+	}
+	clear(m.views)
+	m.open()
+}
+
+// truncate gives up the journal records whose rows are all in entries, then the entries they were evidence for.
+func (m *model) truncate() {
+	start := m.next + 1
+	if first, _, waits := m.table.Behind(); waits {
+		start = first
+	}
+	m.journal = slices.DeleteFunc(m.journal, func(r journalRecord) bool { return r.number < start })
+	require.NoError(m.t, m.table.RemoveWAL(m.t.Context(), start))
 }
 
 func (m *model) key(id int64) rowkey.Key {
@@ -122,7 +166,11 @@ func (m *model) commit() {
 	st, err := m.table.Stage(m.t.Context(), ops)
 	require.NoError(m.t, err)
 	if !st.Empty() {
-		require.NoError(m.t, m.table.Append(m.t.Context(), st))
+		parts, err := st.Parts()
+		require.NoError(m.t, err)
+		m.next++
+		m.journal = append(m.journal, journalRecord{number: m.next, parts: parts})
+		m.table.Logged(st, m.next)
 		require.NoError(m.t, m.table.Apply(st, m.visible+1))
 		m.visible++
 	}
@@ -157,14 +205,23 @@ func (m *model) step() {
 	case r < 92:
 		op = "cleanup"
 		require.NoError(m.t, m.table.Cleanup(m.t.Context(), m.lowWater()))
+	case r < 93:
+		op = "truncate"
+		m.truncate()
 	case r < 94:
 		op = "reopen"
 		require.NoError(m.t, m.table.Close(m.t.Context()))
 		clear(m.views) // Why: views older than an open cannot be served
 		m.open()
-	case r < 97:
+	case r < 96:
 		op = "outside"
 		m.outside()
+	case r < 97:
+		op = "crash"
+		m.crash()
+	case r < 99:
+		op = "write behind"
+		require.NoError(m.t, m.table.WriteBehind(m.t.Context()))
 	default:
 		op = "check"
 	}

@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/google/uuid"
 
+	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
-	"lancesql/internal/objstore"
 	"lancesql/internal/rowkey"
 	"lancesql/lance/pb"
 	"lancesql/lance/rowaddr"
@@ -24,118 +25,65 @@ import (
 // walReplayBytesMax bounds one WAL entry read at replay.
 const walReplayBytesMax = 1 << 30
 
-// Open claims the table's shard, fences older writers, replays the WAL and rebuilds the death logs, so that
-// everything recovered is visible to every view. Spec: memwal.md §7.5, §8.4.
+// Open claims the table's shards, fences older writers, replays the WAL and rebuilds the death logs, so that
+// everything recovered is visible to every view. What Options.Journal has and no entry of its shard covers is put
+// into entries first. Spec: memwal.md §7.5, §8.4.
 func Open(ctx context.Context, o Options, root string) (*Table, error) {
-	o = o.withDefaults()
-	t := &Table{o: o, root: root, alive: make(map[*Version]struct{}), lastCleanup: o.Clock.Now()}
+	t := &Table{root: root, alive: make(map[*Version]struct{})}
 	ds, err := table.Open(ctx, o.Store, root)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.bind(ds); err != nil {
-		return nil, err
+	if ds.MemWAL() == nil {
+		return nil, fmt.Errorf("dataset %s has no MemWAL entry: %w", root, errs.ErrUnsupported)
 	}
-	m, err := t.claim(ctx)
+	t.o = o.under(ds.MemWAL().WriterDefaults).withDefaults()
+	t.lastCleanup = t.o.Clock.Now()
+	sharder, err := t.bind(ds)
 	if err != nil {
 		return nil, err
 	}
-	// Why: the claim fences foreign mergers of the shard, so the base is read after it.
+	r := &recovery{t: t, v: &Version{set: &shardSet{sharder: sharder}, floor: o.Floor}}
+	if err := r.claim(ctx); err != nil {
+		return nil, err
+	}
+	// Why: the claims fence foreign mergers of the shards, so the base is read after them.
 	if ds, err = table.Open(ctx, o.Store, root); err != nil {
 		return nil, err
 	}
-	b, err := t.loadBase(ctx, ds)
-	if err != nil {
+	if r.v.base, err = t.loadBase(ctx, ds); err != nil {
 		return nil, err
 	}
-	r := &recovery{t: t, v: &Version{base: b, floor: o.Floor}}
-	if err := r.generations(ctx, m, ds.MemWAL().MergedUpTo(t.shard.id)); err != nil {
-		return nil, err
-	}
-	if err := r.replay(ctx, m); err != nil {
-		return nil, err
+	for i, sh := range r.v.set.list {
+		if err := r.shard(ctx, sh, r.manifests[i], ds.MemWAL().MergedUpTo(sh.dir.id)); err != nil {
+			return nil, err
+		}
 	}
 	t.mu.Lock()
 	t.publishLocked(r.v)
 	t.mu.Unlock()
 	r.releaseMemTables()
-	t.sweepOrphans(ctx, m)
-	t.sweepTemp(ctx)
+	for i, sh := range r.v.set.list {
+		t.sweepOrphans(ctx, sh, r.manifests[i])
+	}
+	t.sweepTemp(ctx, r.v.set)
 	return t, nil
 }
 
-// sweepTemp removes the unfinished objects of a process that died, where the store leaves any.
-func (t *Table) sweepTemp(ctx context.Context) {
-	st, ok := t.o.Store.(interface {
-		SweepTemp(ctx context.Context, dir string) (int, error)
-	})
-	if !ok {
-		return
-	}
-	for _, dir := range []string{"data", "_versions", "_transactions", "_deletions"} {
-		if _, err := st.SweepTemp(ctx, t.root+"/"+dir); err != nil {
-			t.o.Log.Warn("sweep unfinished objects", "directory", dir, "error", err)
-		}
-	}
-	for _, dir := range []string{"manifest", "wal"} {
-		if _, err := st.SweepTemp(ctx, t.shard.path+"/"+dir); err != nil {
-			t.o.Log.Warn("sweep unfinished objects", "directory", dir, "error", err)
-		}
-	}
-}
-
 // bind derives what never changes while the table is open.
-func (t *Table) bind(ds *table.Dataset) error {
+func (t *Table) bind(ds *table.Dataset) (*sharder, error) {
 	var err error
-	if ds.MemWAL() == nil {
-		return fmt.Errorf("dataset %s has no MemWAL entry: %w", t.root, errs.ErrUnsupported)
-	}
 	if t.physical, err = ds.Schema().Arrow(); err != nil {
-		return err
+		return nil, err
 	}
 	if t.keyCols, err = keyColumns(ds.Schema()); err != nil {
-		return err
+		return nil, err
 	}
 	if t.encoder, err = KeyEncoder(t.physical, t.keyCols); err != nil {
-		return err
+		return nil, err
 	}
 	t.memSchema = memSchema(t.physical, t.keyCols)
-	t.shard = newShardDir(t.o.Store, t.root, unshardedID())
-	return nil
-}
-
-// claim takes the shard over and leaves a fence sentinel at the tip of its WAL.
-func (t *Table) claim(ctx context.Context) (*pb.ShardManifest, error) {
-	m, err := t.shard.claim(ctx, specID)
-	if err != nil {
-		return nil, err
-	}
-	t.epoch = wal.Epoch(m.WriterEpoch)
-	tip := wal.Position(m.ReplayAfterWalEntryPosition)
-	tail, err := walTip(ctx, t.o.Store, t.shard.path, tip)
-	if err != nil {
-		return nil, err
-	}
-	t.log = wal.Open(t.o.Store, t.shard.path, t.epoch, tail+1, t.shard.epoch)
-	if t.epoch >= 2 {
-		if _, err := t.log.Fence(ctx); err != nil {
-			return nil, fmt.Errorf("write fence sentinel: %w", err)
-		}
-	}
-	return m, nil
-}
-
-// walTip returns the greatest position present in the shard's WAL, at least from.
-func walTip(ctx context.Context, st objstore.Store, shard string, from wal.Position) (wal.Position, error) {
-	tip := from
-	err := st.List(ctx, shard+"/wal", func(i objstore.Info) error {
-		name, ok := strings.CutSuffix(i.Name[strings.LastIndexByte(i.Name, '/')+1:], ".arrow")
-		if p, valid := wal.ParseBitReversed(name); ok && valid {
-			tip = max(tip, wal.Position(p))
-		}
-		return nil
-	})
-	return tip, err
+	return newSharder(ds.MemWAL(), ds.Schema(), t.physical, t.keyCols, t.encoder)
 }
 
 // loadBase indexes the keys of every live base row.
@@ -218,26 +166,80 @@ func (t *Table) eachKey(ctx context.Context, ds *table.Dataset, f *table.Fragmen
 	}
 }
 
-// recovery builds the first Version: flushed generations ascending, then the WAL. Every row found to replace
-// an older one is a settled death (sequence 0).
+// recovery builds the first Version: for each shard the flushed generations ascending, then the WAL. Every row
+// found to replace an older one is a settled death (sequence 0).
 type recovery struct {
-	t    *Table
-	v    *Version
-	mems []*memtable.MemTable
+	t         *Table
+	v         *Version
+	manifests []*pb.ShardManifest // by shard ordinal
+	mems      []*memtable.MemTable
 }
 
-func (r *recovery) generations(ctx context.Context, m *pb.ShardManifest, merged uint64) error {
+// claim takes over every shard that exists, that the journal names, and the one shard of an unsharded table.
+func (r *recovery) claim(ctx context.Context) error {
+	var want []uuid.UUID
+	if r.v.set.sharder.single() {
+		want = append(want, unshardedID())
+	}
+	for _, p := range r.t.o.Journal {
+		want = append(want, p.Shard)
+	}
+	ids, err := shardIDs(ctx, r.t.o.Store, r.t.root, want...)
+	if err != nil {
+		return err
+	}
+	if len(ids) > shardsLimit {
+		return fmt.Errorf("table has %d shards: %w", len(ids), errs.ErrLimit)
+	}
+	for i, id := range ids {
+		sh, m, err := r.t.claim(ctx, id, i, nil)
+		if err != nil {
+			return err
+		}
+		r.v.set = r.v.set.with(sh)
+		r.v.gens = append(r.v.gens, nil)
+		r.manifests = append(r.manifests, m)
+	}
+	return nil
+}
+
+// shard recovers one shard.
+func (r *recovery) shard(ctx context.Context, sh *shard, m *pb.ShardManifest, merged uint64) error {
+	if err := r.generations(ctx, sh, m, merged); err != nil {
+		return err
+	}
+	if err := r.covered(ctx, sh); err != nil {
+		return err
+	}
+	if err := r.newMemTable(sh, max(m.CurrentGeneration, 1)); err != nil {
+		return err
+	}
+	rows, err := r.replay(ctx, sh, sh.cursor+1)
+	if err != nil {
+		return err
+	}
+	again, err := r.putBack(ctx, sh)
+	if err != nil {
+		return err
+	}
+	if rows+again > 0 {
+		r.t.o.Log.Info("replayed WAL", "table", r.t.root, "shard", sh.dir.id.String(), "rows", rows, "from journal", again)
+	}
+	return nil
+}
+
+func (r *recovery) generations(ctx context.Context, sh *shard, m *pb.ShardManifest, merged uint64) error {
 	for _, g := range m.FlushedGenerations {
 		if g.Generation <= merged {
 			// Why: already in the base; it only waits for its removal (I5).
-			r.t.retired = append(r.t.retired, retired{number: g.Generation, dir: g.Path, since: r.t.o.Clock.Now()})
+			r.t.retired = append(r.t.retired, retired{sh: sh, number: g.Generation, dir: g.Path, since: r.t.o.Clock.Now()})
 			continue
 		}
-		gen, err := r.t.openGeneration(ctx, g.Generation, g.Path)
+		gen, err := r.t.openGeneration(ctx, sh, g.Generation, g.Path)
 		if err != nil {
 			return fmt.Errorf("open generation %d: %w", g.Generation, err)
 		}
-		r.v.gens = append(r.v.gens, gen)
+		r.v.gens[sh.ordinal] = append(r.v.gens[sh.ordinal], gen)
 		if err := r.rebuild(ctx, gen); err != nil {
 			return fmt.Errorf("rebuild generation %d: %w", g.Generation, err)
 		}
@@ -245,9 +247,39 @@ func (r *recovery) generations(ctx context.Context, m *pb.ShardManifest, merged 
 	return nil
 }
 
+// covered notes the entries behind the replay cursor that are still there: the evidence for journal records whose
+// rows are flushed.
+func (r *recovery) covered(ctx context.Context, sh *shard) error {
+	return wal.Covered(ctx, r.t.o.Store, sh.dir.path, sh.cursor, walReplayBytesMax, func(e wal.Entry) error {
+		if !e.Sentinel {
+			sh.present(mark{at: e.Position, journal: e.Journal}, 0)
+		}
+		return nil
+	})
+}
+
+// putBack puts the journal's parts that no entry covers into entries of their shard and replays those.
+func (r *recovery) putBack(ctx context.Context, sh *shard) (rows int, err error) {
+	number := r.v.active(sh.ordinal).number
+	for _, p := range r.t.o.Journal {
+		if p.Shard == sh.dir.id && p.Journal > sh.evidence {
+			sh.behind = append(sh.behind, logged{journal: p.Journal, generation: number, body: p.Body})
+			sh.behindBytes += int64(len(p.Body))
+		}
+	}
+	if len(sh.behind) == 0 {
+		return 0, nil
+	}
+	from := sh.log.Next()
+	if err := r.t.writeBehind(ctx, sh); err != nil {
+		return 0, err
+	}
+	return r.replay(ctx, sh, from)
+}
+
 // openGeneration opens a flushed generation directory. Its key space is still empty.
-func (t *Table) openGeneration(ctx context.Context, number uint64, dir string) (*generation, error) {
-	ds, err := table.Open(ctx, t.o.Store, t.shard.path+"/"+dir)
+func (t *Table) openGeneration(ctx context.Context, sh *shard, number uint64, dir string) (*generation, error) {
+	ds, err := table.Open(ctx, t.o.Store, sh.dir.path+"/"+dir)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +287,9 @@ func (t *Table) openGeneration(ctx context.Context, number uint64, dir string) (
 	if len(frags) != 1 || frags[0].ID != 0 {
 		return nil, errs.Corrupt(ds.Root(), -1, "a generation has one fragment with id 0, found %d fragments", len(frags))
 	}
-	gs := &genState{number: number, births: &memtable.Births{}, deaths: NewDeathLog(), keys: t.o.Keys.New(), dir: dir}
+	gs := &genState{
+		sh: sh, number: number, id: sourceID(sh.ordinal, number), births: &memtable.Births{}, deaths: NewDeathLog(), keys: t.o.Keys.New(), dir: dir,
+	}
 	gs.births.Add(0, uint32(frags[0].PhysicalRows))
 	return t.attach(gs, ds)
 }
@@ -286,7 +320,7 @@ func (r *recovery) absorb(g *generation, first uint32, keys []rowkey.Key, tomb f
 		row := first + uint32(i)
 		rows[i], dead[i] = uint64(row), tomb(i)
 		if prev, ok := inBatch[k]; ok {
-			g.deaths.Kill(rowaddr.Addr(prev), 0, g.number)
+			g.deaths.Kill(rowaddr.Addr(prev), 0, g.id)
 		} else if err := r.killOlder(g, k, first); err != nil {
 			return err
 		}
@@ -305,78 +339,91 @@ func (r *recovery) killOlder(g *generation, k rowkey.Key, below uint32) error {
 		return err
 	}
 	if ok {
-		g.deaths.Kill(rowaddr.Addr(row), 0, g.number)
+		g.deaths.Kill(rowaddr.Addr(row), 0, g.id)
 		return nil
 	}
-	older := &Version{base: r.v.base, gens: r.v.gens[:len(r.v.gens)-1]}
-	loc, _, ok, err := older.locate(k, ^uint64(0))
+	// Why not the Version's locate: a key of a shard made by hand counts within that shard only.
+	own := r.v.gens[g.sh.ordinal]
+	loc, _, ok, err := locateIn(own[:len(own)-1], k, ^uint64(0))
+	if err == nil && !ok {
+		var a rowaddr.Addr
+		a, ok, err = r.v.base.find(k)
+		loc = Location{Addr: a}
+	}
 	if err != nil || !ok {
 		return err
 	}
-	older.deaths(loc.Source).Kill(loc.Addr, 0, g.number)
+	r.v.deaths(loc.Source).Kill(loc.Addr, 0, g.id)
 	return nil
 }
 
-// replay appends the WAL behind the cursor to MemTables. Spec: memwal.md §8.4.
-func (r *recovery) replay(ctx context.Context, m *pb.ShardManifest) error {
-	if err := r.newMemTable(max(m.CurrentGeneration, 1)); err != nil {
-		return err
-	}
-	cursor := wal.Position(m.ReplayAfterWalEntryPosition)
-	rows := 0
-	_, err := wal.Read(ctx, r.t.o.Store, r.t.shard.path, cursor+1, walReplayBytesMax, func(e wal.Entry) error {
-		if e.Epoch > r.t.epoch {
-			return fmt.Errorf("WAL entry %d has epoch %d, ours is %d: %w", e.Position, e.Epoch, r.t.epoch, errs.ErrFenced)
+// replay appends the WAL from a position on to MemTables and returns the number of rows. Spec: memwal.md §8.4.
+func (r *recovery) replay(ctx context.Context, sh *shard, from wal.Position) (rows int, err error) {
+	_, err = wal.Read(ctx, r.t.o.Store, sh.dir.path, from, walReplayBytesMax, func(e wal.Entry) error {
+		if e.Epoch > sh.epoch {
+			return fmt.Errorf("WAL entry %d has epoch %d, ours is %d: %w", e.Position, e.Epoch, sh.epoch, errs.ErrFenced)
 		}
-		if e.Sentinel || len(e.Batches) == 0 {
+		if e.Sentinel {
 			return nil
 		}
-		active := r.v.active()
-		if e.Generation != 0 && e.Generation < active.number {
-			return nil // Why: its generation is flushed already
+		known := slices.ContainsFunc(sh.marks, func(m mark) bool { return m.at == e.Position })
+		if len(e.Batches) == 0 || e.Generation != 0 && e.Generation < r.v.active(sh.ordinal).number {
+			// Why skipped: its generation is flushed already.
+			if !known {
+				sh.present(mark{at: e.Position, journal: e.Journal}, 0)
+			}
+			return nil
 		}
-		if e.Generation > active.number {
-			if err := r.newMemTable(e.Generation); err != nil {
+		if e.Generation > r.v.active(sh.ordinal).number {
+			if err := r.newMemTable(sh, e.Generation); err != nil {
 				return err
 			}
 		}
 		for _, rec := range e.Batches {
-			if err := r.append(rec); err != nil {
+			if err := r.append(sh, rec); err != nil {
 				return fmt.Errorf("replay WAL entry %d: %w", e.Position, err)
 			}
 			rows += int(rec.NumRows())
+			sh.unflushed += arrowx.Bytes(rec)
 		}
-		r.v.active().walEnd = e.Position
+		number := r.v.active(sh.ordinal).number
+		if known {
+			sh.ends[number] = e.Position
+		} else {
+			sh.present(mark{at: e.Position, journal: e.Journal}, number)
+		}
 		return nil
 	})
-	if err == nil && rows > 0 {
-		r.t.o.Log.Info("replayed WAL", "table", r.t.root, "rows", rows)
-	}
-	return err
+	return rows, err
 }
 
-func (r *recovery) newMemTable(number uint64) error {
-	g, err := r.t.newGeneration(number)
+func (r *recovery) newMemTable(sh *shard, number uint64) error {
+	g, err := r.t.newGeneration(sh, number)
 	if err != nil {
 		return err
 	}
 	r.mems = append(r.mems, g.mem)
-	r.v.gens = append(r.v.gens, g)
+	r.v.gens[sh.ordinal] = append(r.v.gens[sh.ordinal], g)
 	return nil
 }
 
 // newGeneration is an empty active generation. The caller owns one reference to its MemTable.
-func (t *Table) newGeneration(number uint64) (*generation, error) {
+func (t *Table) newGeneration(sh *shard, number uint64) (*generation, error) {
+	if number >= 1<<generationBits {
+		return nil, errs.Corrupt(sh.dir.path, -1, "generation %d", number)
+	}
 	keys := t.o.Keys.New()
 	mem, err := memtable.New(number, t.memSchema, t.keyCols, keys)
 	if err != nil {
 		return nil, err
 	}
-	gs := &genState{number: number, births: mem.Births(), deaths: NewDeathLog(), keys: keys}
+	gs := &genState{
+		sh: sh, number: number, id: sourceID(sh.ordinal, number), births: mem.Births(), deaths: NewDeathLog(), keys: keys,
+	}
 	return &generation{genState: gs, mem: mem}, nil
 }
 
-func (r *recovery) append(rec arrow.RecordBatch) error {
+func (r *recovery) append(sh *shard, rec arrow.RecordBatch) error {
 	conf, err := wal.Conform(rec, r.t.memSchema, r.t.keyCols)
 	if err != nil {
 		return err
@@ -388,9 +435,9 @@ func (r *recovery) append(rec arrow.RecordBatch) error {
 	}
 	tomb, _ := conf.Column(len(r.t.memSchema.Fields()) - 1).(*array.Boolean)
 	if tomb == nil {
-		return errs.Corrupt(r.t.shard.path, -1, "tombstone column is not boolean")
+		return errs.Corrupt(sh.dir.path, -1, "tombstone column is not boolean")
 	}
-	g := r.v.active()
+	g := r.v.active(sh.ordinal)
 	if r.t.o.Planted.SkipReplayedTombstone && tomb.Len() > 0 && tomb.Value(0) {
 		return nil
 	}
@@ -408,53 +455,12 @@ func (r *recovery) releaseMemTables() {
 	}
 }
 
-// sweepOrphans removes generation directories of failed flush attempts: no retained manifest names them, and
-// no flush of ours or of a fenced writer can still succeed with them.
-func (t *Table) sweepOrphans(ctx context.Context, m *pb.ShardManifest) {
-	named := make(map[string]bool)
-	for _, g := range m.FlushedGenerations {
-		named[g.Path] = true
-	}
-	var orphans []string
-	err := t.o.Store.List(ctx, t.shard.path, func(i objstore.Info) error {
-		dir := i.Name[strings.LastIndexByte(i.Name, '/')+1:]
-		if i.Dir && generationDir(dir) && !named[dir] {
-			orphans = append(orphans, i.Name)
-		}
-		return nil
-	})
-	for _, dir := range orphans {
-		err = errors.Join(err, t.o.Store.RemoveAll(ctx, dir))
-	}
-	if err != nil {
-		t.o.Log.Warn("remove orphan generations", "table", t.root, "error", err)
-	}
-}
-
-// generationDir reports whether a name has the form {8 hex}_gen_{number}.
-func generationDir(s string) bool {
-	if len(s) < 14 || s[8:13] != "_gen_" {
-		return false
-	}
-	for _, c := range s[:8] {
-		if !strings.ContainsRune("0123456789abcdef", c) {
-			return false
-		}
-	}
-	for _, c := range s[13:] {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return true
-}
-
 // settledDuplicates are the rows of a generation that a newer row of the same generation replaced: its
 // deletion vector. Tombstones that are newest stay. Spec: MemWAL, "Flushed MemTable".
 func settledDuplicates(g *generation) *roaring.Bitmap {
 	bm := roaring.New()
 	g.deaths.each(func(a rowaddr.Addr, d death) {
-		if d.killer == g.number {
+		if d.killer == g.id {
 			bm.Add(a.Offset())
 		}
 	})

@@ -1,9 +1,11 @@
 package lsm
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -28,6 +30,12 @@ type Options struct {
 	BatchRows       int           // rows per batch of internal scans (default 4096)
 	GenerationGrace time.Duration // a merged generation stays on disk this long for outside readers (default 0)
 	Retention       time.Duration // base versions younger than this are kept (default 6 h, negative: only those in use)
+
+	// Journal is the parts of the caller's retained journal records that name this table, ascending. Open puts those
+	// into WAL entries that no entry covers.
+	Journal []JournalPart
+	// BeforeLog, if set, is called before entries are written behind: the caller makes its journal durable.
+	BeforeLog func(ctx context.Context) error
 
 	// Floor is the CommitSeq at which everything recovered counts as born: views older than the opening of
 	// the table cannot be served. 0 when the process has just started.
@@ -72,6 +80,34 @@ func (o Options) withDefaults() Options {
 		o.Random = cryptoRandom
 	}
 	return o
+}
+
+// Keys of a table's writer defaults that we honour. Spec: memwal.md §4.
+const (
+	defaultRows  = "max_memtable_rows"
+	defaultBytes = "max_memtable_size"
+)
+
+// under fills what is not set explicitly from a table's writer defaults; what does not parse is ignored.
+func (o Options) under(defaults map[string]string) Options {
+	for key, v := range map[string]*int64{defaultRows: &o.MemTableRows, defaultBytes: &o.MemTableBytes} {
+		if n, err := strconv.ParseInt(defaults[key], 10, 64); err == nil && n > 0 && *v <= 0 {
+			*v = n
+		}
+	}
+	return o
+}
+
+// writerDefaults is what a new table records of the options that are set explicitly.
+func (o Options) writerDefaults() map[string]string {
+	out := make(map[string]string)
+	if o.MemTableRows > 0 {
+		out[defaultRows] = strconv.FormatInt(o.MemTableRows, 10)
+	}
+	if o.MemTableBytes > 0 {
+		out[defaultBytes] = strconv.FormatInt(o.MemTableBytes, 10)
+	}
+	return out
 }
 
 func setDefault(v *int64, d int64) {

@@ -30,7 +30,7 @@ func (s *Snapshot) Scan(ctx context.Context, spec ScanSpec, own *Overlay) (arrow
 	if err := sc.hideOverlay(own); err != nil {
 		return nil, err
 	}
-	return &fullScan{scan: sc, own: own}, nil
+	return &fullScan{scan: sc, own: own, gens: slices.Collect(s.v.all())}, nil
 }
 
 // scan is what both kinds of scan share.
@@ -157,8 +157,8 @@ func (sc *scan) overlayBatch(rows []arrowx.Row) (arrow.RecordBatch, error) {
 type fullScan struct {
 	*scan
 	own    *Overlay
-	frag   int // next base fragment
-	gen    int // next generation
+	frag   int           // next base fragment
+	gens   []*generation // still to come
 	cur    chunkReader
 	done   bool
 	closed bool
@@ -223,9 +223,9 @@ func (f *fullScan) open() error {
 			return err
 		}
 		f.cur = &baseReader{scan: f.scan, frag: uint32(frag.ID), rows: r}
-	case f.gen < len(v.gens):
-		g := v.gens[f.gen]
-		f.gen++
+	case len(f.gens) > 0:
+		g := f.gens[0]
+		f.gens = f.gens[1:]
 		return f.openGeneration(g)
 	case f.own != nil:
 		rec, err := f.overlayBatch(f.own.Rows)

@@ -22,13 +22,6 @@ const (
 	updateAttemptsMax     = 10
 )
 
-// shardNamespace is the UUIDv5 namespace from which shard ids are derived, so that every writer of a table
-// finds the same shard. Spec: memwal.md §5.2.
-var shardNamespace = uuid.MustParse("4c534d57-5249-5445-5f53-484152443031")
-
-// unshardedID is the id of the single shard of a table without sharding.
-func unshardedID() uuid.UUID { return uuid.NewSHA1(shardNamespace, []byte("unsharded")) }
-
 // shardDir is the directory of one shard of a table: manifest/, wal/ and generation directories.
 type shardDir struct {
 	store objstore.Store
@@ -37,7 +30,7 @@ type shardDir struct {
 }
 
 func newShardDir(st objstore.Store, root string, id uuid.UUID) shardDir {
-	return shardDir{store: st, path: root + "/_mem_wal/" + id.String(), id: id}
+	return shardDir{store: st, path: root + "/" + memWALDir + "/" + id.String(), id: id}
 }
 
 func (d shardDir) manifestName(v uint64) string {
@@ -137,9 +130,10 @@ func (d shardDir) write(ctx context.Context, m *pb.ShardManifest) error {
 	return nil
 }
 
-// claim takes the shard over: the next manifest version with the next epoch.
+// claim takes the shard over: the next manifest version with the next epoch. entry is the value of the sharding
+// field, for a shard that does not exist yet.
 // Spec: MemWAL, "To claim a shard"; memwal.md §7.3.
-func (d shardDir) claim(ctx context.Context, specID uint32) (*pb.ShardManifest, error) {
+func (d shardDir) claim(ctx context.Context, entry []byte) (*pb.ShardManifest, error) {
 	for range claimAttemptsMax {
 		cur, err := d.latest(ctx)
 		var next *pb.ShardManifest
@@ -148,6 +142,9 @@ func (d shardDir) claim(ctx context.Context, specID uint32) (*pb.ShardManifest, 
 			next = &pb.ShardManifest{
 				Version: 1, WriterEpoch: 1, CurrentGeneration: 1, ShardSpecId: specID,
 				ShardId: &pb.UUID{Uuid: append([]byte(nil), d.id[:]...)},
+			}
+			if entry != nil {
+				next.ShardFieldEntries = []*pb.ShardFieldEntry{{FieldId: fieldID, Value: entry}}
 			}
 		case err != nil:
 			return nil, err

@@ -12,14 +12,22 @@ import (
 	"lancesql/lance/rowaddr"
 	"lancesql/lance/table"
 	"lancesql/memtable"
-	"lancesql/wal"
 )
 
 // TombstoneColumn is the internal column of MemTables, WAL entries and generations that marks delete rows.
 const TombstoneColumn = "_tombstone"
 
-// SourceID names a source of rows within a table: 0 is the base table, otherwise a generation.
+// SourceID names a source of rows within an open table: 0 is the base table, otherwise a generation of a shard.
 type SourceID uint64
+
+const generationBits = 48
+
+func sourceID(shard int, generation uint64) SourceID {
+	return SourceID(uint64(shard)<<generationBits | generation)
+}
+
+func (id SourceID) shard() int         { return int(id >> generationBits) }
+func (id SourceID) generation() uint64 { return uint64(id) & (1<<generationBits - 1) }
 
 // Location is where a row lives. A generation's rows have fragment 0.
 type Location struct {
@@ -105,13 +113,14 @@ func (b *base) find(k rowkey.Key) (rowaddr.Addr, bool, error) {
 
 // genState is what the two forms of a generation share: a flush keeps offsets (I3).
 type genState struct {
+	sh     *shard
 	number uint64
+	id     SourceID
 	births *memtable.Births
 	deaths *DeathLog
 	keys   *pkstore.Space
-	walEnd wal.Position // last WAL entry that holds rows of it; set when frozen or by replay
-	dir    string       // directory name below the shard once flushed
-	refs   int          // Versions naming it; guarded by Table.mu
+	dir    string // directory name below the shard once flushed
+	refs   int    // Versions naming it; guarded by Table.mu
 }
 
 // generation is one generation in one of its two forms. Immutable.

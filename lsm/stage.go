@@ -3,6 +3,8 @@ package lsm
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -17,13 +19,21 @@ type Op struct {
 	Row arrowx.Row
 }
 
-// Staged is one commit on its way: the batch to log and append, and for each row the row it replaces. It
-// holds the table's latch shared until Release, so nothing it located can move (I4).
+// Staged is one commit on its way: for each shard the batch to log and append, and for each row the row it
+// replaces. It holds the table's latch shared until Release, so nothing it located can move (I4).
 type Staged struct {
 	t     *Table
 	v     *Version
-	rec   arrow.RecordBatch // nil when nothing is left to write
-	preds []predecessor
+	parts []*stagedPart // ascending ordinal; none when nothing is left to write
+}
+
+// stagedPart is what a commit writes into one shard. rows are dropped once rec is built.
+type stagedPart struct {
+	sh    *shard
+	rows  []arrowx.Row
+	preds []predecessor // by row
+	rec   arrow.RecordBatch
+	body  []byte // rec as it is logged; nil until needed
 }
 
 type predecessor struct {
@@ -32,14 +42,23 @@ type predecessor struct {
 }
 
 // Empty reports whether the commit changes nothing.
-func (s *Staged) Empty() bool { return s.rec == nil }
+func (s *Staged) Empty() bool { return len(s.parts) == 0 }
 
 // Rows is the number of rows to be written.
-func (s *Staged) Rows() int { return len(s.preds) }
+func (s *Staged) Rows() int {
+	n := 0
+	for _, p := range s.parts {
+		n += len(p.preds)
+	}
+	return n
+}
 
 // Stage prepares ops, which have distinct keys and whose rows nobody else may write meanwhile (the caller
-// holds their locks). A delete of a key that does not exist is dropped.
+// holds their locks). A delete of a key that does not exist is dropped. A shard that the table lacks is claimed first.
 func (t *Table) Stage(ctx context.Context, ops []Op) (*Staged, error) {
+	if err := t.ensureShards(ctx, ops); err != nil {
+		return nil, err
+	}
 	t.latch.RLock()
 	s := &Staged{t: t}
 	v, err := t.newest()
@@ -57,12 +76,12 @@ func (t *Table) Stage(ctx context.Context, ops []Op) (*Staged, error) {
 
 func (s *Staged) build(ctx context.Context, ops []Op) error {
 	width := s.t.physical.NumFields()
-	rows := make([]arrowx.Row, 0, len(ops))
+	parts := make(map[int]*stagedPart)
 	var dying []Location    // of the rows that deletes remove
 	var graves []arrowx.Row // the delete rows, in the same order
 	for _, op := range ops {
-		// Why: everything applied so far counts, whatever views exist; commits of one table are staged one
-		// after the other.
+		// Why: everything applied so far counts, whatever views exist; the writer holds the key's lock until its
+		// commit is applied.
 		loc, dead, ok, err := s.v.locate(op.Key, ^uint64(0))
 		if err != nil {
 			return err
@@ -81,18 +100,47 @@ func (s *Staged) build(ctx context.Context, ops []Op) error {
 			copy(row, op.Row)
 			row[width] = false
 		}
-		rows = append(rows, row)
-		s.preds = append(s.preds, predecessor{loc: loc, ok: ok})
-	}
-	if len(rows) == 0 {
-		return nil
+		p, err := s.part(parts, op, loc, ok)
+		if err != nil {
+			return err
+		}
+		p.rows = append(p.rows, row)
+		p.preds = append(p.preds, predecessor{loc: loc, ok: ok})
 	}
 	if err := s.fillTombstones(ctx, dying, graves); err != nil {
 		return err
 	}
-	var err error
-	s.rec, err = arrowx.FromRows(s.t.o.Alloc, s.t.memSchema, rows)
-	return err
+	for _, o := range slices.Sorted(maps.Keys(parts)) {
+		p := parts[o]
+		var err error
+		if p.rec, err = arrowx.FromRows(s.t.o.Alloc, s.t.memSchema, p.rows); err != nil {
+			return err
+		}
+		p.rows = nil
+		s.parts = append(s.parts, p)
+	}
+	return nil
+}
+
+// part returns the part of the shard that takes the write: the one the key's newest row lies in, if that is a
+// generation, so that a shard made by hand keeps its keys; otherwise the one the sharding says.
+func (s *Staged) part(parts map[int]*stagedPart, op Op, loc Location, found bool) (*stagedPart, error) {
+	o, id, ok, err := s.v.set.of(op.Key)
+	if err != nil {
+		return nil, err
+	}
+	if found && loc.Source != 0 {
+		o, ok = loc.Source.shard(), true
+	}
+	if !ok {
+		return nil, fmt.Errorf("shard %s is not claimed: %w", id, errs.ErrClosed)
+	}
+	p := parts[o]
+	if p == nil {
+		p = &stagedPart{sh: s.v.set.list[o]}
+		parts[o] = p
+	}
+	return p, nil
 }
 
 // fillTombstones gives delete rows the key columns of the rows they delete; the other columns stay null.
@@ -114,29 +162,18 @@ func (s *Staged) fillTombstones(ctx context.Context, dying []Location, graves []
 	return nil
 }
 
-// Append writes the staged rows as one WAL entry; they are durable when it returns nil.
-func (t *Table) Append(ctx context.Context, s *Staged) error {
-	batches := []arrow.RecordBatch{s.rec}
-	_, err := t.log.Append(ctx, t.memSchema, s.v.active().number, batches)
-	if err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.unflushedWAL += arrowx.Bytes(s.rec)
-	return nil
-}
-
-// Apply makes the staged rows part of the table at seq: births in the active MemTable, deaths where the
+// Apply makes the staged rows part of the table at seq: births in the active MemTables, deaths where the
 // replaced rows live. Readers see neither until the caller publishes seq.
 func (t *Table) Apply(s *Staged, seq uint64) error {
-	g := s.v.active()
-	if _, err := g.mem.Append(s.rec, seq); err != nil {
-		return err
-	}
-	for _, p := range s.preds {
-		if p.ok {
-			s.v.deaths(p.loc.Source).Kill(p.loc.Addr, seq, g.number)
+	for _, part := range s.parts {
+		g := s.v.active(part.sh.ordinal)
+		if _, err := g.mem.Append(part.rec, seq); err != nil {
+			return err
+		}
+		for _, p := range part.preds {
+			if p.ok {
+				s.v.deaths(p.loc.Source).Kill(p.loc.Addr, seq, g.id)
+			}
 		}
 	}
 	return nil
@@ -147,8 +184,8 @@ func (s *Staged) Release() {
 	if s.v == nil {
 		return
 	}
-	if s.rec != nil {
-		s.rec.Release()
+	for _, p := range s.parts {
+		p.rec.Release()
 	}
 	s.t.release(s.v)
 	s.v = nil

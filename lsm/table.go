@@ -12,16 +12,13 @@ import (
 	"lancesql/internal/rowkey"
 	"lancesql/lance/schema"
 	"lancesql/lance/table"
-	"lancesql/wal"
 )
 
-// specID is the sharding spec of the single shard every table has in this milestone.
-const specID = 1
-
-// Table is one open table. Immutable after Open: o, root, physical, memSchema, keyCols, encoder, shard, log.
-// latch: held shared from Stage to Apply, exclusively by whatever moves rows or swaps the active MemTable (I4).
-// mu guards chain, alive, closed, retired and the reference counts; it is innermost and no I/O happens under it.
-// flushMu and mergeMu serialise flushes and merges. Lock order: mergeMu, flushMu, latch, mu.
+// Table is one open table. Immutable after Open: o, root, physical, memSchema, keyCols, encoder.
+// latch: held shared from Stage to Apply, exclusively by whatever moves rows or swaps an active MemTable (I4).
+// mu guards chain, set, alive, closed, retired, the shards' own fields and the reference counts; it is innermost and
+// no I/O happens under it. claimMu, flushMu and mergeMu serialise claims of new shards, flushes and merges. Lock
+// order: claimMu, mergeMu, flushMu, shard.writing, latch, mu.
 type Table struct {
 	o         Options
 	root      string
@@ -29,21 +26,19 @@ type Table struct {
 	memSchema *arrow.Schema // non-key columns nullable, tombstone last
 	keyCols   []int
 	encoder   *rowkey.Encoder
-	shard     shardDir
-	epoch     wal.Epoch
-	log       *wal.Log
 
 	latch   sync.RWMutex
+	claimMu sync.Mutex
 	flushMu sync.Mutex
 	mergeMu sync.Mutex
 
-	mu           sync.Mutex
-	chain        []*Version // ascending floor; the last is the newest
-	alive        map[*Version]struct{}
-	retired      []retired
-	lastCleanup  time.Time
-	unflushedWAL int64 // bytes appended since the last freeze
-	closed       bool
+	mu          sync.Mutex
+	chain       []*Version // ascending floor; the last is the newest
+	set         *shardSet  // of the newest Version, kept when the table is closed
+	alive       map[*Version]struct{}
+	retired     []retired
+	lastCleanup time.Time
+	closed      bool
 }
 
 // Schema returns the physical schema: every stored column in order, hidden ones included.
@@ -90,31 +85,47 @@ func memSchema(physical *arrow.Schema, keyCols []int) *arrow.Schema {
 	return arrow.NewSchema(fields, nil)
 }
 
-// Create writes an empty table at root: version 1 of the base dataset with the MemWAL entry installed. The
-// primary key is what the field metadata of s declares. errs.ErrExists if a dataset is already there.
+// Create writes an empty table of one shard: CreateSharded with the zero Sharding.
 func Create(ctx context.Context, o Options, root string, s *arrow.Schema, tableMeta map[string]string) error {
+	return CreateSharded(ctx, o, root, s, tableMeta, Sharding{})
+}
+
+// CreateSharded writes an empty table at root: version 1 of the base dataset with the MemWAL entry installed. The
+// primary key is what the field metadata of s declares. errs.ErrExists if a dataset is already there;
+// errs.ErrUnsupported if sh names a column that cannot be sharded by.
+func CreateSharded(ctx context.Context, o Options, root string, s *arrow.Schema, tableMeta map[string]string, sh Sharding) error {
 	ls, err := schema.FromArrow(s)
 	if err != nil {
 		return err
 	}
-	if _, err := keyColumns(ls); err != nil {
+	keyCols, err := keyColumns(ls)
+	if err != nil {
 		return err
 	}
 	if ls.FieldByName(TombstoneColumn) != nil {
 		return fmt.Errorf("column name %s is reserved: %w", TombstoneColumn, errs.ErrInvalid)
 	}
-	_, err = table.Create(ctx, o.Store, root, ls, table.CreateOptions{TableMetadata: tableMeta, MemWAL: &table.MemWAL{
-		NumShards: 1,
-		Specs: []table.ShardingSpec{{ID: specID, Fields: []table.ShardingField{
-			{FieldID: "bucket", Transform: "unsharded", ResultType: "int32"},
-		}}},
-	}})
+	spec, n, err := sh.spec(ls)
+	if err != nil {
+		return err
+	}
+	m := &table.MemWAL{NumShards: n, Specs: []table.ShardingSpec{spec}, WriterDefaults: o.writerDefaults()}
+	enc, err := KeyEncoder(s, keyCols)
+	if err != nil {
+		return err
+	}
+	if _, err := newSharder(m, ls, s, keyCols, enc); err != nil {
+		return err
+	}
+	_, err = table.Create(ctx, o.Store, root, ls, table.CreateOptions{TableMetadata: tableMeta, MemWAL: m})
 	return err
 }
 
 // Close detaches the table. Unflushed rows stay in the WAL. Snapshots still held stay readable.
 func (t *Table) Close(context.Context) error {
 	// Why: taking the movers' locks lets a flush or merge that is at its commit point finish first.
+	t.claimMu.Lock()
+	defer t.claimMu.Unlock()
 	t.mergeMu.Lock()
 	defer t.mergeMu.Unlock()
 	t.flushMu.Lock()
@@ -139,11 +150,11 @@ func (t *Table) checkOpen() error {
 	return nil
 }
 
-// Pressure says how far upkeep is behind.
+// Pressure says how far upkeep is behind: in the worst shard, except Obsolete.
 type Pressure struct {
 	Frozen      int // MemTables waiting for a flush
 	Generations int // flushed generations waiting for a merge
-	Obsolete    int // merged generations waiting for removal
+	Obsolete    int // merged generations waiting for removal, over all shards
 }
 
 // Pressure returns the current backlog.
@@ -154,13 +165,16 @@ func (t *Table) Pressure() Pressure {
 	if t.closed {
 		return Pressure{}
 	}
-	v := t.chain[len(t.chain)-1]
-	for _, g := range v.gens[:len(v.gens)-1] {
-		if g.mem != nil {
-			p.Frozen++
-		} else {
-			p.Generations++
+	for _, gens := range t.chain[len(t.chain)-1].gens {
+		frozen, flushed := 0, 0
+		for _, g := range gens[:len(gens)-1] {
+			if g.mem != nil {
+				frozen++
+			} else {
+				flushed++
+			}
 		}
+		p.Frozen, p.Generations = max(p.Frozen, frozen), max(p.Generations, flushed)
 	}
 	return p
 }
@@ -179,7 +193,7 @@ func (t *Table) Size() (rows, bytes uint64) {
 		}
 	}
 	rows -= min(rows, uint64(v.base.deaths.Len()))
-	for _, g := range v.gens {
+	for g := range v.all() {
 		if g.mem != nil {
 			rows += uint64(g.mem.Rows())
 			bytes += uint64(g.mem.Bytes())

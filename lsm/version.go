@@ -3,48 +3,86 @@ package lsm
 import (
 	"context"
 	"fmt"
+	"iter"
+	"slices"
 
 	"lancesql/internal/errs"
 	"lancesql/internal/rowkey"
 	"lancesql/lance/rowaddr"
 )
 
-// Version is an immutable state of a table: a base version and the generations on top of it, ascending; the
-// last one is the active MemTable. refs and chained are guarded by Table.mu.
+// Version is an immutable state of a table: a base version and, by shard ordinal, the generations on top of it,
+// ascending; the last one of each shard is its active MemTable. refs and chained are guarded by Table.mu.
 type Version struct {
 	base    *base
-	gens    []*generation
+	set     *shardSet
+	gens    [][]*generation
 	floor   uint64 // the Version serves views at or above it (I6)
 	refs    int
 	chained bool
 }
 
-func (v *Version) active() *generation { return v.gens[len(v.gens)-1] }
+func (v *Version) active(shard int) *generation { return v.gens[shard][len(v.gens[shard])-1] }
+
+// all visits the generations, shard by shard, ascending.
+func (v *Version) all() iter.Seq[*generation] {
+	return func(yield func(*generation) bool) {
+		for _, gens := range v.gens {
+			for _, g := range gens {
+				if !yield(g) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// generation returns a source that is not the base, nil if the Version does not name it.
+func (v *Version) generation(id SourceID) *generation {
+	if id.shard() >= len(v.gens) {
+		return nil
+	}
+	for _, g := range v.gens[id.shard()] {
+		if g.id == id {
+			return g
+		}
+	}
+	return nil
+}
 
 // deaths returns the death log of a source, nil if the Version does not name it.
 func (v *Version) deaths(id SourceID) *DeathLog {
 	if id == 0 {
 		return v.base.deaths
 	}
-	for _, g := range v.gens {
-		if g.number == uint64(id) {
-			return g.deaths
-		}
+	if g := v.generation(id); g != nil {
+		return g.deaths
 	}
 	return nil
+}
+
+// replaced returns the Version with other generations in one shard, not yet published.
+func (v *Version) replaced(shard int, gens []*generation) *Version {
+	n := &Version{base: v.base, set: v.set, gens: slices.Clone(v.gens), floor: v.floor}
+	n.gens[shard] = gens
+	return n
 }
 
 // locate finds the row of the key at s, newest source first: the first hit decides. A tombstone is returned
 // as a hit, because the tombstone row itself is what a later write replaces.
 func (v *Version) locate(k rowkey.Key, s uint64) (loc Location, tombstone, ok bool, err error) {
-	for i := len(v.gens) - 1; i >= 0; i-- {
-		g := v.gens[i]
-		row, dead, hit, err := g.find(k, s)
-		if err != nil {
-			return Location{}, false, false, err
+	ordinal, _, exists, err := v.set.of(k)
+	if err != nil {
+		return Location{}, false, false, err
+	}
+	if exists {
+		if loc, tombstone, ok, err = locateIn(v.gens[ordinal], k, s); ok || err != nil {
+			return loc, tombstone, ok, err
 		}
-		if hit {
-			return Location{Source: SourceID(g.number), Addr: rowaddr.Addr(row)}, dead, true, nil
+	}
+	for _, m := range v.set.manual {
+		if loc, tombstone, ok, err = locateIn(v.gens[m], k, s); ok || err != nil {
+			return loc, tombstone, ok, err
 		}
 	}
 	a, hit, err := v.base.find(k)
@@ -52,6 +90,21 @@ func (v *Version) locate(k rowkey.Key, s uint64) (loc Location, tombstone, ok bo
 		return Location{}, false, false, err
 	}
 	return Location{Addr: a}, false, true, nil
+}
+
+// locateIn finds the row of the key at s in the generations of one shard.
+func locateIn(gens []*generation, k rowkey.Key, s uint64) (loc Location, tombstone, ok bool, err error) {
+	for i := len(gens) - 1; i >= 0; i-- {
+		g := gens[i]
+		row, dead, hit, err := g.find(k, s)
+		if err != nil {
+			return Location{}, false, false, err
+		}
+		if hit {
+			return Location{Source: g.id, Addr: rowaddr.Addr(row)}, dead, true, nil
+		}
+	}
+	return Location{}, false, false, nil
 }
 
 // publishLocked makes v the newest Version. Predecessors whose views v can serve leave the chain.
@@ -62,13 +115,14 @@ func (t *Table) publishLocked(v *Version) {
 	}
 	v.chained = true
 	t.chain = append(t.chain, v)
+	t.set = v.set
 }
 
 // retainLocked takes the references of a Version that is about to be published.
 func (t *Table) retainLocked(v *Version) {
 	t.alive[v] = struct{}{}
 	v.base.keys.refs++
-	for _, g := range v.gens {
+	for g := range v.all() {
 		g.refs++
 		if g.mem != nil {
 			g.mem.Retain()
@@ -95,7 +149,7 @@ func (t *Table) freeLocked(v *Version) {
 	if v.base.keys.refs--; v.base.keys.refs == 0 {
 		t.drop(v.base.keys.Drop())
 	}
-	for _, g := range v.gens {
+	for g := range v.all() {
 		if g.mem != nil {
 			g.mem.Release()
 		}

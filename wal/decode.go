@@ -127,6 +127,11 @@ func (e *Entry) readHeader(schema *arrow.Schema, body []byte) error {
 			return fmt.Errorf("%s %q", metaGeneration, text)
 		}
 	}
+	if text, ok := meta.GetValue(metaJournal); ok {
+		if e.Journal, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return fmt.Errorf("%s %q", metaJournal, text)
+		}
+	}
 	text, _ = meta.GetValue(metaSentinel)
 	e.Sentinel = text == "true"
 	if text, ok := meta.GetValue(metaChecksum); ok {

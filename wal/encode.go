@@ -3,6 +3,7 @@ package wal
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -16,35 +17,60 @@ import (
 // endOfStream ends an Arrow IPC stream: a continuation marker and a zero length.
 const endOfStream = "\xff\xff\xff\xff\x00\x00\x00\x00"
 
-// EncodeEntry encodes batches (borrowed; columns of schema's types, in order) as the bytes of a WAL entry of
-// the writer epoch, for the MemTable gen (0 = not recorded). schema is the table's physical columns and the
-// trailing non-null Boolean `_tombstone`; every other column that is not a primary key becomes nullable. Empty
-// batches are left out. errs.ErrInvalid without rows, for other columns or a NULL in a non-null column,
-// errs.ErrUnsupported for dictionary columns.
-//
-// The layout is drawn in docs/format/wal.md. Spec: MemWAL, "WAL entry format".
-func EncodeEntry(schema *arrow.Schema, epoch Epoch, gen uint64, batches []arrow.RecordBatch) ([]byte, error) {
+// Draft is an entry to be written: bodies made by EncodeBody under one schema, for one MemTable.
+type Draft struct {
+	Generation uint64   // MemTable the rows belong to; 0 = not recorded
+	Journal    uint64   // greatest number of a journal record the entry carries; 0 = not recorded
+	Bodies     [][]byte // in order
+}
+
+// EncodeBody encodes batches (borrowed; columns of schema's types, in order) as the record-batch messages of an
+// entry, without schema message and end marker. Empty batches are left out. errs.ErrInvalid without rows, for
+// other columns or a NULL in a non-null column, errs.ErrUnsupported for dictionary columns.
+func EncodeBody(schema *arrow.Schema, batches []arrow.RecordBatch) ([]byte, error) {
 	fields, err := entryFields(schema)
 	if err != nil {
 		return nil, err
 	}
 	bare := arrow.NewSchema(fields, nil)
 	var body bytes.Buffer
-	rows := int64(0)
 	for i, b := range batches {
 		if b.NumRows() == 0 {
 			continue
 		}
-		rows += b.NumRows()
 		if err := encodeBatch(&body, bare, b); err != nil {
 			return nil, fmt.Errorf("encode batch %d: %w", i, err)
 		}
 	}
-	if rows == 0 {
+	if body.Len() == 0 {
 		return nil, fmt.Errorf("WAL entry without rows: %w", errs.ErrInvalid)
 	}
-	body.WriteString(endOfStream)
+	return body.Bytes(), nil
+}
 
+// EncodeEntry encodes batches as the bytes of a WAL entry of the writer epoch, for the MemTable gen (0 = not
+// recorded): EncodeDraft over one body, with its errors.
+func EncodeEntry(schema *arrow.Schema, epoch Epoch, gen uint64, batches []arrow.RecordBatch) ([]byte, error) {
+	body, err := EncodeBody(schema, batches)
+	if err != nil {
+		return nil, err
+	}
+	return EncodeDraft(schema, epoch, Draft{Generation: gen, Bodies: [][]byte{body}})
+}
+
+// EncodeDraft encodes the bytes of a WAL entry. schema is the table's physical columns and the trailing
+// non-null Boolean `_tombstone`; every other column that is not a primary key becomes nullable.
+//
+// The layout is drawn in docs/format/wal.md. Spec: MemWAL, "WAL entry format".
+func EncodeDraft(schema *arrow.Schema, epoch Epoch, d Draft) ([]byte, error) {
+	fields, err := entryFields(schema)
+	if err != nil {
+		return nil, err
+	}
+	body := slices.Concat(slices.Concat(d.Bodies...), []byte(endOfStream))
+	if len(body) == len(endOfStream) {
+		return nil, fmt.Errorf("WAL entry without rows: %w", errs.ErrInvalid)
+	}
 	var keys, values []string
 	add := func(k, v string) { keys, values = append(keys, k), append(values, v) }
 	meta := schema.Metadata()
@@ -54,13 +80,16 @@ func EncodeEntry(schema *arrow.Schema, epoch Epoch, gen uint64, batches []arrow.
 		}
 	}
 	add(metaEpoch, strconv.FormatUint(uint64(epoch), 10))
-	if gen != 0 {
-		add(metaGeneration, strconv.FormatUint(gen, 10))
+	if d.Generation != 0 {
+		add(metaGeneration, strconv.FormatUint(d.Generation, 10))
+	}
+	if d.Journal != 0 {
+		add(metaJournal, strconv.FormatUint(d.Journal, 10))
 	}
 	m := arrow.NewMetadata(keys, values)
-	add(metaChecksum, checksum(arrow.NewSchema(fields, &m), body.Bytes()))
+	add(metaChecksum, checksum(arrow.NewSchema(fields, &m), body))
 	m = arrow.NewMetadata(keys, values)
-	return encodeStream(arrow.NewSchema(fields, &m), body.Bytes())
+	return encodeStream(arrow.NewSchema(fields, &m), body)
 }
 
 // EncodeSentinel encodes a fence sentinel: a stream of no fields and no batches.

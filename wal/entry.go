@@ -23,6 +23,7 @@ type Entry struct {
 	Epoch      Epoch  // epoch of the writer
 	Sentinel   bool   // fence sentinel: no batches, to be skipped
 	Generation uint64 // MemTable the batches belong to; 0 = not recorded
+	Journal    uint64 // greatest number of a journal record the entry carries; 0 = not recorded
 	Batches    []arrow.RecordBatch
 }
 
@@ -39,7 +40,8 @@ const (
 	metaEpoch      = "writer_epoch"
 	metaGeneration = "generation"
 	metaSentinel   = "fence_sentinel"
-	metaChecksum   = "lancesql.crc32c" // ours
+	metaChecksum   = "lancesql.crc32c"  // ours
+	metaJournal    = "lancesql.journal" // ours
 )
 
 // Field metadata of primary-key columns.
@@ -54,7 +56,7 @@ const tombstoneName = "_tombstone"
 
 // reservedMeta reports whether a schema metadata key belongs to the entry and not to the table.
 func reservedMeta(key string) bool {
-	return key == metaEpoch || key == metaGeneration || key == metaSentinel || key == metaChecksum
+	return key == metaEpoch || key == metaGeneration || key == metaSentinel || key == metaChecksum || key == metaJournal
 }
 
 func isPrimaryKey(f arrow.Field) bool {

@@ -18,9 +18,8 @@ const (
 	putAttempts   = 4 // of one slot: the first and three retries
 	retryDelay    = 50 * time.Millisecond
 	retryDelayMax = 5 * time.Second
-	maxConflicts  = 1024     // positions a sentinel may find taken
-	maxEntryBytes = 1 << 30  // of one entry, when the caller sets no limit
-	sentinelBytes = 16 << 10 // a larger object is no sentinel
+	maxConflicts  = 1024    // positions a sentinel may find taken
+	maxEntryBytes = 1 << 30 // of one entry, when the caller sets no limit
 )
 
 // Log appends to the WAL of one shard for one writer epoch. It is safe for concurrent use; appends take turns.
@@ -95,17 +94,25 @@ func (l *Log) begin(ctx context.Context) error {
 
 func (l *Log) end() { <-l.turn }
 
-// Append makes batches (borrowed, at least one row; see EncodeEntry) durable as one entry and returns its
-// position. A context that ends before the entry is being written leaves everything as it was; afterwards the
+// Append is Put for batches (borrowed, at least one row; see EncodeBody).
+func (l *Log) Append(ctx context.Context, schema *arrow.Schema, gen uint64, batches []arrow.RecordBatch) (Position, error) {
+	body, err := EncodeBody(schema, batches)
+	if err != nil {
+		return 0, err
+	}
+	return l.Put(ctx, schema, Draft{Generation: gen, Bodies: [][]byte{body}})
+}
+
+// Put makes the draft durable as one entry and returns its position. A context that ends before the entry is being written leaves everything as it was; afterwards the
 // call runs to its end.
 //
 // errs.ErrFenced: a newer writer owns the shard. errs.ErrPoisoned (with the cause): what lies at the position
 // is unknown or unread by this writer, reopen and replay. Both stick. errs.ErrNoSpace: nothing was written, the
-// log goes on. errs.ErrLimit: more than an entry may hold. errs.ErrInvalid, errs.ErrUnsupported: see EncodeEntry; the
+// log goes on. errs.ErrLimit: more than an entry may hold. errs.ErrInvalid, errs.ErrUnsupported: see EncodeDraft; the
 // log goes on.
 // Spec: MemWAL, "WAL append".
-func (l *Log) Append(ctx context.Context, schema *arrow.Schema, gen uint64, batches []arrow.RecordBatch) (Position, error) {
-	data, err := EncodeEntry(schema, l.epoch, gen, batches)
+func (l *Log) Put(ctx context.Context, schema *arrow.Schema, d Draft) (Position, error) {
+	data, err := EncodeDraft(schema, l.epoch, d)
 	if err != nil {
 		return 0, err
 	}

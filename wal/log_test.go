@@ -270,7 +270,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 				}
 			}
 			if err == nil {
-				err = wal.Remove(context.Background(), st, dir, 2)
+				err = errors.Join(st.Delete(context.Background(), wal.EntryName(dir, 1)), st.Delete(context.Background(), wal.EntryName(dir, 2)))
 			}
 			crashed = crashed || err != nil
 			ids, tail := replay(t, mem, 3)

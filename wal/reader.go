@@ -91,46 +91,26 @@ func lastPosition(ctx context.Context, st objstore.Store, dir string) (last Posi
 	return last, err
 }
 
-// Remove deletes the data entries at or below upTo, which a published generation covers, oldest first. Fence
-// sentinels stay, and so does what cannot be decoded, which may have been one.
-//
-// Why sentinels stay: a writer stalled since before a claim appends at the position where the claimant put its
-// sentinel. As long as that is there it collides and learns that it is fenced; every position below was its
-// own, so it never writes to one that this freed. Spec: MemWAL, "Garbage collection" (warning on WAL files).
-func Remove(ctx context.Context, st objstore.Store, dir string, upTo Position) error {
-	type object struct {
-		p    Position
-		size int64
-	}
-	var found []object
-	if err := positions(ctx, st, dir, func(p Position, size int64) error {
+// Covered visits the entries at or below upTo, which a published generation covers and of which some may be gone, in
+// order. What cannot be decoded is left out: its rows are in a generation. limit is that of Read.
+func Covered(ctx context.Context, st objstore.Store, dir string, upTo Position, limit int64, visit func(Entry) error) error {
+	var found []Position
+	err := positions(ctx, st, dir, func(p Position, _ int64) error {
 		if p <= upTo {
-			found = append(found, object{p, size})
+			found = append(found, p)
 		}
 		return nil
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
-	slices.SortFunc(found, func(a, b object) int { return int(int64(a.p) - int64(b.p)) })
-	for _, o := range found {
-		name := EntryName(dir, o.p)
-		if o.size <= sentinelBytes {
-			data, err := st.ReadAll(ctx, name, sentinelBytes)
-			if errors.Is(err, errs.ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return fmt.Errorf("remove WAL entry %d of %s: %w", o.p, dir, err)
-			}
-			e, err := DecodeEntry(name, data)
-			keep := err != nil || e.Sentinel
-			e.Release()
-			if keep {
-				continue
-			}
-		}
-		if err := st.Delete(ctx, name); err != nil {
-			return fmt.Errorf("remove WAL entry %d of %s: %w", o.p, dir, err)
+	if limit <= 0 {
+		limit = maxEntryBytes
+	}
+	slices.Sort(found)
+	for _, p := range found {
+		if _, err := readOne(ctx, st, dir, p, limit, visit); err != nil && !errors.Is(err, errs.ErrCorruption) {
+			return err
 		}
 	}
 	return nil

@@ -95,39 +95,15 @@ func TestReadFollowsTheTip(t *testing.T) {
 	require.EqualValues(t, 6, tail)
 }
 
-func TestRemoveKeepsSentinels(t *testing.T) {
+func TestCoveredLeavesOutTheUndecodable(t *testing.T) {
 	ctx := context.Background()
-	st, sh, l := filled(t, 2)
-	b := sh.claim(st, 1)
-	_, err := b.Fence(ctx)
-	require.NoError(t, err)
-	for id := int64(3); id < 6; id++ {
-		_, err := add(t, b, id)
-		require.NoError(t, err)
-	}
-	for _, name := range []string{"readme.txt", "101.arrow"} {
-		require.NoError(t, st.PutIfAbsent(ctx, dir+"/wal/"+name, []byte("not ours")))
-	}
-	for range 2 {
-		require.NoError(t, wal.Remove(ctx, st, dir, 5))
-		left := map[string]bool{}
-		require.NoError(t, st.List(ctx, dir+"/wal", func(i objstore.Info) error { left[i.Name] = true; return nil }))
-		require.Equal(t, map[string]bool{wal.EntryName(dir, 3): true, wal.EntryName(dir, 6): true,
-			dir + "/wal/readme.txt": true, dir + "/wal/101.arrow": true}, left)
-	}
-	_, err = add(t, l, 99) // the stalled writer still meets the sentinel
-	require.ErrorIs(t, err, errs.ErrFenced)
-	ids, tail := replay(t, st, 6)
-	require.Equal(t, []int64{5}, ids)
-	require.EqualValues(t, 6, tail)
-	require.NoError(t, wal.Remove(ctx, objstore.NewMem(), dir, 9), "no log, nothing to do")
-}
-
-func TestRemoveKeepsTheUndecodable(t *testing.T) {
-	ctx := context.Background()
-	st := objstore.NewMem()
-	require.NoError(t, st.PutIfAbsent(ctx, wal.EntryName(dir, 1), []byte("a damaged sentinel?")))
-	require.NoError(t, wal.Remove(ctx, st, dir, 1))
-	_, err := st.Stat(ctx, wal.EntryName(dir, 1))
-	require.NoError(t, err)
+	st, _, _ := filled(t, 3)
+	require.NoError(t, st.Delete(ctx, wal.EntryName(dir, 1)))
+	require.NoError(t, st.PutIfAbsent(ctx, wal.EntryName(dir, 1), []byte("damaged")))
+	var got []wal.Position
+	require.NoError(t, wal.Covered(ctx, st, dir, 2, 0, func(e wal.Entry) error {
+		got = append(got, e.Position)
+		return nil
+	}))
+	require.Equal(t, []wal.Position{2}, got)
 }

@@ -1,0 +1,235 @@
+package lsm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/google/uuid"
+
+	"lancesql/internal/errs"
+	"lancesql/internal/rowkey"
+	"lancesql/lance/schema"
+	"lancesql/lance/table"
+)
+
+// Transforms of sharding specs. Spec: MemWAL, "Sharding".
+const (
+	transformUnsharded = "unsharded"
+	transformBucket    = "bucket"
+	transformIdentity  = "identity"
+)
+
+const (
+	specID      = 1        // of the one sharding spec a table has
+	fieldID     = "bucket" // of its one field, whatever the transform
+	bucketsMax  = 1024
+	numBuckets  = "num_buckets"
+	shardsLimit = 1 << 15 // shards of one table
+)
+
+// shardNamespace is the UUIDv5 namespace from which shard ids are derived, so that every writer of a table
+// finds the same shard. Spec: memwal.md §5.2.
+var shardNamespace = uuid.MustParse("4c534d57-5249-5445-5f53-484152443031")
+
+func shardID(name string) uuid.UUID { return uuid.NewSHA1(shardNamespace, []byte(name)) }
+
+// unshardedID is the id of the single shard of a table without sharding.
+func unshardedID() uuid.UUID { return shardID(transformUnsharded) }
+
+// Sharding says how the rows of a new table are spread. The zero value is one shard. Column must be a column of
+// the primary key: that keeps one key in one shard. At most one of Buckets and Identity is set.
+type Sharding struct {
+	Column   string // name of a key column
+	Buckets  int    // 1…1024: shard by hash
+	Identity bool   // one shard for each value
+}
+
+// spec is the sharding spec as the table stores it, and the recorded number of shards.
+func (sh Sharding) spec(s *schema.Schema) (table.ShardingSpec, uint32, error) {
+	field := table.ShardingField{FieldID: fieldID, Transform: transformUnsharded, ResultType: "int32"}
+	out := func(n uint32) (table.ShardingSpec, uint32, error) {
+		return table.ShardingSpec{ID: specID, Fields: []table.ShardingField{field}}, n, nil
+	}
+	if sh.Buckets == 0 && !sh.Identity {
+		return out(1)
+	}
+	f := s.FieldByName(sh.Column)
+	if f == nil {
+		return table.ShardingSpec{}, 0, fmt.Errorf("sharding column %q: %w", sh.Column, errs.ErrNotFound)
+	}
+	field.SourceIDs = []int32{f.ID}
+	if sh.Identity {
+		field.Transform, field.ResultType = transformIdentity, f.LogicalType
+		switch f.LogicalType {
+		case "string":
+			field.ResultType = "utf8"
+		case "large_string":
+			field.ResultType = "large_utf8"
+		case "bool":
+			field.ResultType = "boolean"
+		}
+		return out(0)
+	}
+	if sh.Buckets < 1 || sh.Buckets > bucketsMax {
+		return table.ShardingSpec{}, 0, fmt.Errorf("%d buckets, 1 to %d are possible: %w", sh.Buckets, bucketsMax, errs.ErrInvalid)
+	}
+	field.Transform = transformBucket
+	field.Parameters = map[string]string{numBuckets: strconv.Itoa(sh.Buckets)}
+	return out(uint32(sh.Buckets))
+}
+
+// sharder finds the shard of a key. Immutable.
+type sharder struct {
+	transform string
+	column    int // place in the key
+	typ       arrow.DataType
+	encoder   *rowkey.Encoder
+	buckets   []uuid.UUID // of transformBucket
+}
+
+// newSharder reads the sharding of a table from its MemWAL entry. errs.ErrUnsupported for what no key decides.
+func newSharder(m *table.MemWAL, s *schema.Schema, physical *arrow.Schema, keyCols []int, enc *rowkey.Encoder) (*sharder, error) {
+	sh := &sharder{transform: transformUnsharded, encoder: enc}
+	if len(m.Specs) == 0 {
+		return sh, nil
+	}
+	if len(m.Specs) > 1 || len(m.Specs[0].Fields) != 1 {
+		return nil, fmt.Errorf("table with %d sharding specs: %w", len(m.Specs), errs.ErrUnsupported)
+	}
+	f := m.Specs[0].Fields[0]
+	sh.transform = f.Transform
+	if sh.transform == transformUnsharded {
+		return sh, nil
+	}
+	if sh.transform != transformBucket && sh.transform != transformIdentity || f.Expression != "" || len(f.SourceIDs) != 1 {
+		return nil, fmt.Errorf("sharding transform %q: %w", f.Transform, errs.ErrUnsupported)
+	}
+	sh.column = -1
+	for i, c := range keyCols {
+		if s.Fields[c].ID == f.SourceIDs[0] {
+			sh.column, sh.typ = i, physical.Field(c).Type
+		}
+	}
+	if sh.column < 0 {
+		// Why: a key could then lie in two shards, and nothing would tell which row is the newest.
+		return nil, fmt.Errorf("sharding by a column outside the primary key: %w", errs.ErrUnsupported)
+	}
+	if err := sh.checkType(); err != nil {
+		return nil, err
+	}
+	if sh.transform == transformBucket {
+		n, err := strconv.Atoi(f.Parameters[numBuckets])
+		if err != nil || n < 1 || n > bucketsMax {
+			return nil, errs.Corrupt(table.MemWALName, -1, "%s is %q", numBuckets, f.Parameters[numBuckets])
+		}
+		for i := range n {
+			sh.buckets = append(sh.buckets, shardID("bucket-"+strconv.Itoa(i)))
+		}
+	}
+	return sh, nil
+}
+
+// ShardableBy reports whether a column of type t can be sharded by.
+func ShardableBy(t arrow.DataType) bool {
+	switch t.ID() {
+	case arrow.BOOL, arrow.INT8, arrow.INT16, arrow.INT32, arrow.INT64, arrow.UINT8, arrow.UINT16, arrow.UINT32, arrow.UINT64,
+		arrow.STRING, arrow.LARGE_STRING:
+		return true
+	}
+	return false
+}
+
+func (sh *sharder) checkType() error {
+	if !ShardableBy(sh.typ) {
+		return fmt.Errorf("sharding by a column of type %s: %w", sh.typ, errs.ErrUnsupported)
+	}
+	return nil
+}
+
+// single reports whether there is only ever one shard of ours.
+func (sh *sharder) single() bool { return sh.transform == transformUnsharded }
+
+// shard returns the id of the shard that holds the key. Spec: memwal.md §5.2, §6.
+func (sh *sharder) shard(k rowkey.Key) (uuid.UUID, error) {
+	if sh.single() {
+		return unshardedID(), nil
+	}
+	v, err := sh.encoder.Cell(k, sh.column)
+	if err != nil {
+		return uuid.UUID{}, err
+	}
+	if sh.transform == transformIdentity {
+		raw, err := sh.raw(v)
+		return shardID("identity-" + string(raw)), err
+	}
+	return sh.buckets[bucketOf(sh.hash(v), len(sh.buckets))], nil
+}
+
+// hash is the bucket hash of a decoded key cell; NULL hashes to 0.
+func (sh *sharder) hash(v any) uint32 {
+	wide := sh.typ.ID() == arrow.INT64 || sh.typ.ID() == arrow.UINT64
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return hash32(1)
+		}
+		return hash32(0)
+	case int64:
+		if wide {
+			return hash64(v)
+		}
+		return hash32(int32(v))
+	case uint64:
+		if wide {
+			return hash64(int64(v))
+		}
+		return hash32(int32(v))
+	case []byte:
+		return hashBytes(v)
+	}
+	return 0
+}
+
+// raw is the scalar as shard ids and shard_field_entries hold it: little-endian numbers of the column's width, raw
+// text, one byte for a boolean.
+func (sh *sharder) raw(v any) ([]byte, error) {
+	n := uint64(0)
+	switch v := v.(type) {
+	case []byte:
+		return v, nil
+	case bool:
+		if v {
+			return []byte{1}, nil
+		}
+		return []byte{0}, nil
+	case int64:
+		n = uint64(v)
+	case uint64:
+		n = v
+	default:
+		return nil, fmt.Errorf("NULL in an identity sharding column: %w", errs.ErrInvalid)
+	}
+	width := 8
+	if f, ok := sh.typ.(arrow.FixedWidthDataType); ok {
+		width = f.BitWidth() / 8
+	}
+	return binary.LittleEndian.AppendUint64(nil, n)[:width], nil
+}
+
+// entry is the shard_field_entries value of the shard that holds the key; nil without sharding. Written for
+// others, never relied on. Spec: memwal.md §5.3.
+func (sh *sharder) entry(k rowkey.Key) ([]byte, error) {
+	if sh.single() {
+		return nil, nil
+	}
+	v, err := sh.encoder.Cell(k, sh.column)
+	if err != nil {
+		return nil, err
+	}
+	if sh.transform == transformIdentity {
+		return sh.raw(v)
+	}
+	return binary.LittleEndian.AppendUint32(nil, uint32(bucketOf(sh.hash(v), len(sh.buckets)))), nil
+}
