@@ -41,7 +41,7 @@ func (f *goFile) isTestCode() bool {
 
 // isTestPackage says whether the package (path below the module) exists for tests only.
 func isTestPackage(dir string) bool {
-	return strings.HasPrefix(dir, "internal/testkit/") || strings.HasPrefix(dir, "test/") || dir == "internal/lint" ||
+	return strings.HasPrefix(dir, "internal/testkit/") || strings.HasPrefix(dir, "test/") || dir == "internal/lint" || dir == "sqlbackend/enginetest" ||
 		dir == "internal/objstore/objstoretest" || dir == "internal/objstore/faultstore" || dir == "internal/objstore/faultfs"
 }
 

@@ -1,0 +1,82 @@
+package enginetest
+
+import (
+	"bufio"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	gms "github.com/dolthub/go-mysql-server/enginetest"
+)
+
+// Environment of a child process; envChild names the suites it runs, separated by commas.
+const (
+	envChild = "LANCESQL_ENGINETEST_CHILD"
+	envHung  = "LANCESQL_ENGINETEST_HUNG"  // a file that lists nodes not to run, one a line
+	envStore = "LANCESQL_ENGINETEST_STORE" // where rows are; empty: in our memtables
+)
+
+// Values of envStore.
+const (
+	storeFrontend = "frontend" // the frontend's own tables in memory
+	storeMerged   = "merged"   // ours, all rows in the base tables before each statement
+)
+
+// childTest is the test that runs in child processes.
+const childTest = "TestChild"
+
+// TestChild runs suites whose failures TestSuites reads. It does nothing but in a child process.
+func TestChild(t *testing.T) {
+	names := os.Getenv(envChild)
+	if names == "" {
+		t.Skip("runs in the processes of TestSuites")
+	}
+	hung := make(map[string]bool)
+	if file := os.Getenv(envHung); file != "" {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sc := bufio.NewScanner(strings.NewReader(string(b)))
+		sc.Buffer(nil, 1<<20)
+		for sc.Scan() {
+			hung[sc.Text()] = true
+		}
+	}
+	all := make(map[string]suite)
+	for _, s := range suites() {
+		all[s.name] = s
+	}
+	for _, name := range strings.Split(names, ",") {
+		s, ok := all[name]
+		if !ok {
+			t.Fatalf("no suite %s", name)
+		}
+		t.Run(name, func(t *testing.T) {
+			if os.Getenv(envStore) == storeFrontend {
+				s.run(t, gms.NewDefaultMemoryHarness())
+				return
+			}
+			s.run(t, &harness{bare: s.bare, hung: hung, store: os.Getenv(envStore)})
+		})
+	}
+}
+
+// testName is the name the testing package gives a subtest.
+func testName(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case unicode.IsSpace(r):
+			b.WriteByte('_')
+		case !strconv.IsPrint(r):
+			q := strconv.QuoteRune(r)
+			b.WriteString(q[1 : len(q)-1])
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,273 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/apd/v3"
+	sqle "github.com/dolthub/go-mysql-server"
+	gms "github.com/dolthub/go-mysql-server/enginetest"
+	"github.com/dolthub/go-mysql-server/enginetest/queries"
+	"github.com/dolthub/go-mysql-server/enginetest/scriptgen/setup"
+	"github.com/dolthub/go-mysql-server/server"
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/vitess/go/mysql"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+	"github.com/stretchr/testify/require"
+	kinds "gopkg.in/src-d/go-errors.v1"
+
+	"lancesql/engine"
+	"lancesql/internal/objstore"
+	"lancesql/sqlbackend"
+)
+
+// harness gives the suites engines with a memory store. One that is refused a set-up statement goes on without it: the
+// nodes that need it fail by themselves.
+type harness struct {
+	bare    bool // hand out the frontend's engine itself: the suite insists on its type
+	store   string
+	hung    map[string]bool
+	scripts []setup.SetupScript
+
+	provider *sqlbackend.Provider
+	session  *sqlbackend.Conn
+	nextID   uint32
+}
+
+var (
+	_ gms.Harness                 = (*harness)(nil)
+	_ gms.ClientHarness           = (*harness)(nil)
+	_ gms.ServerHarness           = (*harness)(nil)
+	_ gms.TransactionHarness      = (*harness)(nil)
+	_ gms.KeylessTableHarness     = (*harness)(nil)
+	_ gms.IndexHarness            = (*harness)(nil)
+	_ gms.ForeignKeyHarness       = (*harness)(nil)
+	_ gms.SkippingHarness         = (*harness)(nil)
+	_ gms.ResultEvaluationHarness = (*harness)(nil)
+)
+
+// Setup implements gms.Harness.
+func (h *harness) Setup(data ...[]setup.SetupScript) {
+	h.scripts = nil
+	for _, d := range data {
+		h.scripts = append(h.scripts, d...)
+	}
+}
+
+// NewEngine implements gms.Harness.
+func (h *harness) NewEngine(t *testing.T) (gms.QueryEngine, error) {
+	e, err := engine.Open(context.Background(), engine.Config{Workers: engine.NoWorkers}, engine.Components{Store: objstore.NewMem()})
+	if err != nil {
+		return nil, err
+	}
+	h.provider, h.session = sqlbackend.NewProvider(e), nil
+	front := sqlbackend.NewSQLEngine(e, h.provider)
+	front.Analyzer.Catalog.MySQLDb.AddRootAccount()
+	// The suites know the frontend's defaults, not MySQL's.
+	err = sql.SystemVariables.AssignValues(map[string]any{"local_infile": int8(1), "secure_file_priv": "",
+		"collation_server": "utf8mb4_0900_bin", "collation_database": "utf8mb4_0900_bin", "collation_connection": "utf8mb4_0900_bin"})
+	if err != nil {
+		return nil, err
+	}
+	q := &queryEngine{Engine: front, harness: h, close: func() error { return e.Close(context.Background()) }}
+	scripts := h.scripts
+	if len(scripts) == 0 {
+		scripts = setup.MydbData
+	}
+	ctx := gms.NewContext(h)
+	for _, s := range scripts {
+		for _, text := range s {
+			if err := q.run(ctx.WithQuery(text), text); err != nil {
+				t.Logf("set-up: %s: %v", text, err)
+			}
+		}
+	}
+	if err := q.settle(ctx); err != nil {
+		return nil, err
+	}
+	h.session = nil
+	if h.bare {
+		return front, nil
+	}
+	return q, nil
+}
+
+func (h *harness) newSession(client sql.Client) *sqlbackend.Conn {
+	h.nextID++
+	return sqlbackend.NewSession(sql.NewBaseSessionWithClientServer("address", client, h.nextID), h.provider)
+}
+
+// NewContext implements gms.Harness.
+func (h *harness) NewContext() *sql.Context {
+	if h.session == nil {
+		h.session = h.newSession(sql.Client{Address: "localhost", User: "root"})
+	}
+	return sql.NewContext(context.Background(), sql.WithSession(h.session))
+}
+
+// NewSession implements gms.TransactionHarness.
+func (h *harness) NewSession() *sql.Context {
+	h.session = nil
+	return h.NewContext()
+}
+
+// NewContextWithClient implements gms.ClientHarness.
+func (h *harness) NewContextWithClient(client sql.Client) *sql.Context {
+	return sql.NewContext(context.Background(), sql.WithSession(h.newSession(client)))
+}
+
+// SessionBuilder implements gms.ServerHarness.
+func (h *harness) SessionBuilder() server.SessionBuilder {
+	return func(_ context.Context, c *mysql.Conn, addr string) (sql.Session, error) {
+		client := sql.Client{Capabilities: c.Capabilities}
+		if user, ok := c.UserData.(sql.MysqlConnectionUser); ok {
+			client.User, client.Address = user.User, user.Host
+		}
+		return sqlbackend.NewSession(sql.NewBaseSessionWithClientServer(addr, client, c.ConnectionID), h.provider), nil
+	}
+}
+
+// SupportsKeylessTables implements gms.KeylessTableHarness.
+func (h *harness) SupportsKeylessTables() bool { return true }
+
+// SupportsNativeIndexCreation implements gms.IndexHarness.
+func (h *harness) SupportsNativeIndexCreation() bool { return true }
+
+// SupportsForeignKeys implements gms.ForeignKeyHarness.
+func (h *harness) SupportsForeignKeys() bool { return true }
+
+// SkipQueryTest implements gms.SkippingHarness.
+func (h *harness) SkipQueryTest(query string) bool { return h.hung[testName(query)] }
+
+// plain is the harness without opinions about results.
+type plain struct{ gms.Harness }
+
+// EvaluateQueryResults implements gms.ResultEvaluationHarness (I4).
+func (h *harness) EvaluateQueryResults(t *testing.T, expected []sql.Row, expectedCols []*sql.Column, sch sql.Schema, actual []sql.Row, query string, wrap queries.WrapBehavior) {
+	ctx := h.NewContext()
+	gms.CheckResults(ctx, t, plain{h}, exactRows(expected, actual), expectedCols, sch, actual, query, nil)
+}
+
+// exactRows returns expected with the DECIMALs of actual in place of equal DOUBLEs.
+func exactRows(expected, actual []sql.Row) []sql.Row {
+	if len(expected) != len(actual) {
+		return expected
+	}
+	out := make([]sql.Row, len(expected))
+	for i, row := range expected {
+		out[i] = row
+		for j := range row {
+			f, ok := row[j].(float64)
+			if !ok || len(actual[i]) != len(row) {
+				continue
+			}
+			if d, ok := actual[i][j].(*apd.Decimal); ok {
+				if g, err := d.Float64(); err == nil && math.Abs(g-f) <= 1e-4*math.Max(1, math.Abs(f)) {
+					out[i] = append(sql.Row{}, out[i]...)
+					out[i][j] = d
+				}
+			}
+		}
+	}
+	return out
+}
+
+// EvaluateExpectedError implements gms.ResultEvaluationHarness.
+func (h *harness) EvaluateExpectedError(t *testing.T, expected string, err error) {
+	require.Equal(t, expected, err.Error())
+}
+
+// EvaluateExpectedErrorKind implements gms.ResultEvaluationHarness: the kind itself, or its MySQL number.
+func (h *harness) EvaluateExpectedErrorKind(t *testing.T, expected *kinds.Kind, err error) {
+	if expected.Is(err) {
+		return
+	}
+	want, got := errorNumber(expected.New()), errorNumber(err)
+	require.Truef(t, want == got && want != mysql.ERUnknownError, "expected an error of kind %q (%d), got %d: %v", expected.Message, want, got, err)
+}
+
+func errorNumber(err error) int { return sql.CastSQLError(sqlbackend.MapError(err)).Num }
+
+// queryEngine is the frontend's engine as a server drives it: a panic is an error of the statement.
+type queryEngine struct {
+	*sqle.Engine
+	harness *harness
+	close   func() error
+	dirty   bool
+}
+
+// Close implements gms.QueryEngine.
+func (q *queryEngine) Close() error { return errors.Join(q.Engine.Close(), q.close()) }
+
+// Query implements gms.QueryEngine.
+func (q *queryEngine) Query(ctx *sql.Context, text string) (sql.Schema, sql.RowIter, *sql.QueryFlags, error) {
+	return q.QueryWithBindings(ctx, text, nil, nil, nil)
+}
+
+// QueryWithBindings implements gms.QueryEngine.
+func (q *queryEngine) QueryWithBindings(ctx *sql.Context, text string, parsed sqlparser.Statement, bindings map[string]sqlparser.Expr, flags *sql.QueryFlags) (s sql.Schema, it sql.RowIter, f *sql.QueryFlags, err error) {
+	defer caught(&err)
+	if err := q.settle(ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	q.dirty = true
+	s, it, f, err = q.Engine.QueryWithBindings(ctx, text, parsed, bindings, flags)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return s, &guardedIter{RowIter: it}, f, nil
+}
+
+// settle brings what was written where the run wants it to be before the next statement: with "merged", into the base
+// tables, unless a transaction is open.
+func (q *queryEngine) settle(ctx *sql.Context) error {
+	if q.harness.store != storeMerged || !q.dirty || ctx.GetTransaction() != nil {
+		return nil
+	}
+	q.dirty = false
+	return q.harness.provider.FlushTables(ctx, nil)
+}
+
+func (q *queryEngine) run(ctx *sql.Context, text string) error {
+	_, it, _, err := q.Query(ctx, text)
+	if err != nil {
+		return err
+	}
+	_, err = sql.RowIterToRows(ctx, it)
+	return err
+}
+
+// guardedIter turns panics into errors.
+type guardedIter struct{ sql.RowIter }
+
+// Next implements sql.RowIter.
+func (g *guardedIter) Next(ctx *sql.Context) (row sql.Row, err error) {
+	defer caught(&err)
+	return g.RowIter.Next(ctx)
+}
+
+// Close implements sql.RowIter.
+func (g *guardedIter) Close(ctx *sql.Context) (err error) {
+	defer caught(&err)
+	return g.RowIter.Close(ctx)
+}
+
+func caught(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("panic: %v\n%s", r, trimStack(string(debug.Stack())))
+	}
+}
+
+// trimStack keeps the frames that follow the panic.
+func trimStack(stack string) string {
+	if i := strings.LastIndex(stack, "panic("); i >= 0 {
+		stack = stack[i:]
+	}
+	lines := strings.SplitN(stack, "\n", 14)
+	return strings.Join(lines[:len(lines)-1], "\n")
+}
