@@ -7,22 +7,22 @@ import (
 )
 
 // The waits-for graph has an edge from a waiting owner to every holder its request is incompatible with and to
-// every earlier, incompatible request of the same queue. An owner waits for one request at a time, so all edges
-// that a blocking request adds start or end at its owner: every new cycle passes through it, and a search from it
-// finds one if there is any. Grants and departures only remove edges, or turn an edge to an earlier request into
-// an edge to the same owner as a holder. That is I4.
+// every earlier, incompatible request of the same queue. An owner waits for one request at a time. Edges arise when a
+// request blocks and when an upgrade is granted; all of them start or end at its owner, so every new cycle passes
+// through it, and an owner whose upgrade was granted waits for nobody. A search from the owner of a blocking request
+// therefore finds a cycle if there is any. Other grants, and departures, only remove edges, or turn an edge to an
+// earlier request into an edge to the same owner as a holder. That is I4.
 //
 // The search is breadth first over true edges, so that the cycle found is a shortest one and each of its owners
 // really keeps it closed: ending any one of them breaks it.
 // Why not only the nearest predecessor in a queue: reachability would be the same, but victims would be picked
 // among owners whose departure changes nothing.
 
-// visited says how far one search has already followed the edges of a queue: everything a request at or before a
-// place waits for has been reached. It keeps a search linear in the length of a hot row's queue.
+// visited says how far one search has already followed the edges of a queue: for each mode, the furthest request of
+// that mode whose edges were followed. It keeps a search linear in the length of a hot row's queue.
 type visited struct {
-	number uint64   // the search these fields belong to
-	x      *request // furthest X request followed, nil if none
-	s      *request // furthest S request followed, nil if none
+	number uint64 // the search the field below belongs to
+	seen   [modeCount]*request
 }
 
 // breakCyclesLocked ends victims until the owner of the new request r is in no cycle, or is a victim itself.
@@ -39,8 +39,8 @@ func (m *Manager) breakCyclesLocked(r *request) {
 			}
 		}
 		m.stats.Deadlocks++
-		victim.doomed = true
-		m.decideLocked(victim.waiting, fmt.Errorf("row lock: %w", errs.ErrDeadlock))
+		victim.doomed = victim.waiting.scope == Transaction
+		m.decideLocked(victim.waiting, fmt.Errorf("lock: %w", errs.ErrDeadlock))
 	}
 }
 
@@ -63,26 +63,25 @@ func (m *Manager) findCycleLocked(start *Owner) *Owner {
 // followLocked reaches every owner the request waits for; it reports whether start is one of them.
 func (m *Manager) followLocked(r *request, start *Owner) bool {
 	e := r.entry
-	v := &e.search
+	if e.search == nil {
+		e.search = &visited{}
+	}
+	v := e.search
 	if v.number != m.search {
 		*v = visited{number: m.search}
 	}
-	if before(r, v.x) || r.mode == S && before(r, v.s) {
+	if before(r, v.seen[X]) || before(r, v.seen[r.mode]) {
 		return false
 	}
-	if r.mode == X && v.x == nil {
-		for _, h := range e.shared {
-			if m.reachLocked(h, r.owner, start) {
+	q := v.seen[r.mode]
+	if q == nil {
+		q = e.first
+		for i := range e.holders {
+			h := &e.holders[i]
+			if !compatible(h.mode, r.mode) && m.reachLocked(h.owner, r.owner, start) {
 				return true
 			}
 		}
-	}
-	if e.exclusive != nil && m.reachLocked(e.exclusive, r.owner, start) {
-		return true
-	}
-	q := e.first
-	if v.x != nil {
-		q = v.x
 	}
 	for ; q != nil && q != r; q = q.next {
 		if !compatible(q.mode, r.mode) && m.reachLocked(q.owner, r.owner, start) {
@@ -93,11 +92,7 @@ func (m *Manager) followLocked(r *request, start *Owner) bool {
 		// Why: start skipped itself as a holder; whoever comes here next must not skip it.
 		return false
 	}
-	if r.mode == X {
-		v.x = r
-	} else {
-		v.s = r
-	}
+	v.seen[r.mode] = r
 	return false
 }
 

@@ -176,14 +176,14 @@ func BenchmarkBlockOnHotRow(b *testing.B) {
 		b.Fatal(err)
 	}
 	for i := 1; i <= waiters; i++ {
-		if _, err := m.request(NewOwner(uint64(i)), key("hot"), X, forever); err != nil {
+		if _, err := m.request(NewOwner(uint64(i)), key("hot"), X, Transaction, forever); err != nil {
 			b.Fatal(err)
 		}
 	}
 	last := NewOwner(waiters + 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := m.request(last, key("hot"), X, forever)
+		r, err := m.request(last, key("hot"), X, Transaction, forever)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,13 +28,15 @@ type Manager struct {
 	waiting int
 }
 
-// Owner is one transaction's set of locks. Its methods of Manager are called by one goroutine at a time, except
-// that ReleaseAll may end a pending Lock. All fields but id are guarded by Manager.mu.
+// Owner is one session's set of locks, or one transaction's. Its methods of Manager are called by one goroutine at a
+// time, except that Release and ReleaseAll may end a pending Lock. tag never changes; the others are guarded by
+// Manager.mu.
 type Owner struct {
+	tag     uint64
 	id      uint64
-	held    []*entry // one element per held resource
-	waiting *request // the pending request, if any
-	doomed  bool     // chosen as a victim (I5)
+	held    [scopeCount][]*entry // one element per held resource
+	waiting *request             // the pending request, if any
+	doomed  bool                 // chosen as a victim (I5)
 
 	found  uint64 // number of the deadlock search that reached this owner
 	parent *Owner // and from where
@@ -67,24 +70,36 @@ func New() *Manager { return &Manager{table: make(map[Resource]*entry)} }
 // NewOwner returns an owner without locks. The greatest id is the youngest owner; ids should be unique.
 func NewOwner(id uint64) *Owner { return &Owner{id: id} }
 
-// ID returns the number given to NewOwner.
-func (o *Owner) ID() uint64 { return o.id }
+// NewTaggedOwner returns an owner that HolderOf names by tag.
+func NewTaggedOwner(id, tag uint64) *Owner { return &Owner{id: id, tag: tag} }
 
-// Lock takes res in the given mode (S or X) and keeps it until ReleaseAll. A lock already held in this or a
-// stronger mode costs nothing; X on a held S is an upgrade. wait bounds how long the request may be pending:
-// 0 does not wait at all, a negative value waits until ctx ends.
+// Renew gives the owner the number of its next transaction.
+func (m *Manager) Renew(o *Owner, id uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o.id = id
+}
+
+// Lock is LockFor with scope Transaction.
+func (m *Manager) Lock(ctx context.Context, o *Owner, res Resource, mode Mode, wait time.Duration) error {
+	return m.LockFor(ctx, o, res, mode, Transaction, wait)
+}
+
+// LockFor takes res in the given mode and keeps it until Release of the scope or ReleaseAll. A lock already held in this
+// or a stronger mode costs nothing and keeps its scope; asking for another mode is an upgrade to what covers both. wait
+// bounds how long the request may be pending: 0 does not wait at all, a negative value waits until ctx ends.
 //
 // Errors: errs.ErrLockTimeout (nothing changed, the owner keeps its other locks); errs.ErrDeadlock (the owner is
-// the victim and must call ReleaseAll); ctx's error; errs.ErrInvalid for a bad mode or a second pending request;
-// errs.ErrClosed if ReleaseAll ended the wait.
-func (m *Manager) Lock(ctx context.Context, o *Owner, res Resource, mode Mode, wait time.Duration) error {
-	if mode != S && mode != X {
-		return fmt.Errorf("lock mode %d: %w", mode, errs.ErrInvalid)
+// the victim and, if the scope is Transaction, must release it); ctx's error; errs.ErrInvalid for a bad mode or a second
+// pending request; errs.ErrClosed if a release ended the wait.
+func (m *Manager) LockFor(ctx context.Context, o *Owner, res Resource, mode Mode, scope Scope, wait time.Duration) error {
+	if mode < IS || mode > X || int(scope) >= scopeCount {
+		return fmt.Errorf("lock mode %d, scope %d: %w", mode, scope, errs.ErrInvalid)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r, err := m.request(o, res, mode, wait)
+	r, err := m.request(o, res, mode, scope, wait)
 	if r == nil {
 		return err
 	}
@@ -92,37 +107,37 @@ func (m *Manager) Lock(ctx context.Context, o *Owner, res Resource, mode Mode, w
 }
 
 // request grants the lock at once, refuses it, or queues and returns a pending request.
-func (m *Manager) request(o *Owner, res Resource, mode Mode, wait time.Duration) (*request, error) {
+func (m *Manager) request(o *Owner, res Resource, mode Mode, scope Scope, wait time.Duration) (*request, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if o.doomed {
-		return nil, fmt.Errorf("row lock: %w", errs.ErrDeadlock)
+		return nil, fmt.Errorf("lock: %w", errs.ErrDeadlock)
 	}
 	if o.waiting != nil {
-		return nil, fmt.Errorf("row lock: owner %d is already waiting: %w", o.id, errs.ErrInvalid)
+		return nil, fmt.Errorf("lock: owner %d is already waiting: %w", o.id, errs.ErrInvalid)
 	}
 	e := m.table[res]
 	if e == nil {
-		e = &entry{res: res}
+		e = newEntry(res)
 		m.table[res] = e
 		m.peak = max(m.peak, len(m.table))
-		e.grant(o, mode, false)
+		e.grant(o, mode, scope)
 		return nil, nil
 	}
-	held := e.heldBy(o)
-	if held >= mode {
+	had := e.heldBy(o)
+	if had != None && covers(had, mode) {
 		return nil, nil
 	}
-	upgrade := held == S
-	if e.free(mode, upgrade) && (upgrade || e.first == nil) {
-		e.grant(o, mode, upgrade)
+	mode = join(had, mode)
+	if e.free(mode, had) && e.overtakes(mode, had != None) {
+		e.grant(o, mode, scope)
 		return nil, nil
 	}
 	if wait == 0 {
 		m.stats.Timeouts++
-		return nil, fmt.Errorf("row lock without waiting: %w", errs.ErrLockTimeout)
+		return nil, fmt.Errorf("lock without waiting: %w", errs.ErrLockTimeout)
 	}
-	r := &request{owner: o, entry: e, mode: mode, upgrade: upgrade, done: make(chan error, 1)}
+	r := &request{owner: o, entry: e, mode: mode, had: had, scope: scope, done: make(chan error, 1)}
 	e.enqueue(r)
 	o.waiting = r
 	m.waiting++
@@ -153,7 +168,7 @@ func (m *Manager) await(ctx context.Context, r *request, wait time.Duration) err
 	}
 	err := ctx.Err()
 	if err == nil {
-		err = fmt.Errorf("row lock after %s: %w", wait, errs.ErrLockTimeout)
+		err = fmt.Errorf("lock after %s: %w", wait, errs.ErrLockTimeout)
 		m.stats.Timeouts++
 	}
 	m.decideLocked(r, err)
@@ -164,33 +179,88 @@ func (m *Manager) await(ctx context.Context, r *request, wait time.Duration) err
 // ReleaseAll releases every lock of the owner, ends its pending request if there is one, and makes the owner
 // usable again after a deadlock.
 func (m *Manager) ReleaseAll(o *Owner) {
-	for m.releaseSome(o) {
+	for scope := range Scope(scopeCount) {
+		m.Release(o, scope)
 	}
 }
 
-func (m *Manager) releaseSome(o *Owner) (more bool) {
+// Release releases the locks of one scope and ends the pending request if it is of that scope. Releasing Transaction
+// makes the owner usable again after a deadlock.
+func (m *Manager) Release(o *Owner, scope Scope) {
+	for m.releaseSome(o, scope) {
+	}
+}
+
+func (m *Manager) releaseSome(o *Owner, scope Scope) (more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if o.waiting != nil {
-		m.decideLocked(o.waiting, fmt.Errorf("row lock: %w", errs.ErrClosed))
+	if o.waiting != nil && o.waiting.scope == scope {
+		m.decideLocked(o.waiting, fmt.Errorf("lock: %w", errs.ErrClosed))
 	}
-	for n := 0; n < releaseBatch && len(o.held) > 0; n++ {
-		last := len(o.held) - 1
-		e := o.held[last]
-		o.held[last] = nil
-		o.held = o.held[:last]
+	held := o.held[scope]
+	for n := 0; n < releaseBatch && len(held) > 0; n++ {
+		last := len(held) - 1
+		e := held[last]
+		held[last] = nil
+		held = held[:last]
 		e.remove(o)
 		m.promoteLocked(e)
 	}
-	if len(o.held) > 0 {
+	o.held[scope] = held
+	if len(held) > 0 {
 		return true
 	}
-	o.held, o.doomed = nil, false
+	if cap(held) > releaseBatch {
+		o.held[scope] = nil
+	}
+	if scope == Transaction {
+		o.doomed = false
+	}
 	if len(m.table) == 0 && m.peak > tableKeep {
 		// Why: a Go map never gives memory back.
 		m.table, m.peak = make(map[Resource]*entry), 0
 	}
 	return false
+}
+
+// Unlock releases one lock; false if the owner does not hold it.
+func (m *Manager) Unlock(o *Owner, res Resource) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.table[res]
+	if e == nil {
+		return false
+	}
+	i := e.find(o)
+	if i < 0 {
+		return false
+	}
+	list := o.held[e.holders[i].scope]
+	at := slices.Index(list, e)
+	o.held[e.holders[i].scope] = slices.Delete(list, at, at+1)
+	e.remove(o)
+	m.promoteLocked(e)
+	return true
+}
+
+// HolderOf returns the tag of an owner that holds res; false if nobody does.
+func (m *Manager) HolderOf(res Resource) (tag uint64, held bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.table[res]; e != nil && len(e.holders) > 0 {
+		return e.holders[0].owner.tag, true
+	}
+	return 0, false
+}
+
+// WaitsFor returns what the owner's pending request is for; false if it has none.
+func (m *Manager) WaitsFor(o *Owner) (Resource, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o.waiting == nil {
+		return Resource{}, false
+	}
+	return o.waiting.entry.res, true
 }
 
 // Held returns the mode in which o holds res, None if it does not.
@@ -207,7 +277,11 @@ func (m *Manager) Held(o *Owner, res Resource) Mode {
 func (m *Manager) Count(o *Owner) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(o.held)
+	n := 0
+	for _, held := range o.held {
+		n += len(held)
+	}
+	return n
 }
 
 // Stats returns the counters.
@@ -232,14 +306,21 @@ func (m *Manager) settleLocked(r *request, err error) {
 	r.done <- err // never blocks: one decision, one slot
 }
 
-// promoteLocked grants the queue from its head as far as possible (I2) and forgets an entry nobody needs.
+// promoteLocked grants what can be granted of the queue (I2) and forgets an entry nobody needs.
 func (m *Manager) promoteLocked(e *entry) {
-	for r := e.first; r != nil && e.free(r.mode, r.upgrade); r = e.first {
-		e.dequeue(r)
-		e.grant(r.owner, r.mode, r.upgrade)
-		m.settleLocked(r, nil)
+	var ahead modeSet // modes of the requests that go on waiting
+	for r := e.first; r != nil; {
+		next := r.next
+		if ahead&^friends(r.mode) == 0 && e.free(r.mode, r.had) {
+			e.dequeue(r)
+			e.grant(r.owner, r.mode, r.scope)
+			m.settleLocked(r, nil)
+		} else if ahead |= 1 << r.mode; r.mode == X {
+			break
+		}
+		r = next
 	}
-	if e.first == nil && e.exclusive == nil && len(e.shared) == 0 {
+	if e.first == nil && len(e.holders) == 0 {
 		delete(m.table, e.res)
 	}
 }

@@ -231,10 +231,82 @@ func TestManyLocksOfOneOwner(t *testing.T) {
 	require.Zero(t, m.peak, "the table of a large transaction is given back")
 }
 
+func TestModes(t *testing.T) {
+	ctx := context.Background()
+	all := []Mode{IS, IX, S, SIX, X}
+	for _, a := range all {
+		require.Equal(t, a, join(a, a))
+		require.Equal(t, a, join(None, a))
+		require.Equal(t, X, join(a, X))
+		for _, b := range all {
+			require.Equal(t, !conflict(a, b), compatible(a, b), "%s %s", a, b)
+			require.Equal(t, join(a, b), join(b, a))
+			for _, c := range all { // the join is as strong as both, and nothing weaker is
+				require.Equal(t, conflict(join(a, b), c), conflict(a, c) || conflict(b, c), "%s %s %s", a, b, c)
+			}
+			m, o := New(), owners(2)
+			require.NoError(t, m.Lock(ctx, o[1], key("a"), a, 0))
+			require.Equal(t, conflict(a, b), m.Lock(ctx, o[2], key("a"), b, 0) != nil, "%s %s", a, b)
+			require.NoError(t, m.Lock(ctx, o[1], key("b"), a, 0))
+			require.NoError(t, m.Lock(ctx, o[1], key("b"), b, 0))
+			require.Equal(t, join(a, b), m.Held(o[1], key("b")))
+		}
+	}
+}
+
+// TestCompatibleOvertakes: strict order would make IS wait for nobody, which no search could see.
+func TestCompatibleOvertakes(t *testing.T) {
+	ctx := context.Background()
+	m, o := New(), owners(4)
+	require.NoError(t, m.Lock(ctx, o[1], key("a"), IX, 0))
+	s2 := ask(t, ctx, m, o[2], key("a"), S, forever)
+	require.NoError(t, m.Lock(ctx, o[3], key("a"), IS, 0))
+	require.ErrorIs(t, m.Lock(ctx, o[4], key("a"), IX, 0), errs.ErrLockTimeout, "S came first")
+	m.ReleaseAll(o[1])
+	require.NoError(t, s2.ends(t))
+}
+
+func TestScopes(t *testing.T) {
+	ctx := context.Background()
+	m, o := New(), NewTaggedOwner(1, 77)
+	name := Resource{Kind: Named, Key: "n"}
+	require.NoError(t, m.Lock(ctx, o, key("a"), X, 0))
+	require.NoError(t, m.LockFor(ctx, o, key("b"), X, Session, 0))
+	require.NoError(t, m.Lock(ctx, o, key("b"), X, 0), "held already; the scope stays")
+	require.NoError(t, m.LockFor(ctx, o, name, X, Advisory, 0))
+	m.Release(o, Transaction)
+	require.Equal(t, None, m.Held(o, key("a")))
+	require.Equal(t, X, m.Held(o, key("b")))
+	tag, held := m.HolderOf(name)
+	require.True(t, held)
+	require.EqualValues(t, 77, tag)
+	require.True(t, m.Unlock(o, name))
+	require.False(t, m.Unlock(o, name))
+	_, held = m.HolderOf(name)
+	require.False(t, held)
+	require.NoError(t, m.LockFor(ctx, o, name, X, Advisory, 0))
+	m.ReleaseAll(o)
+	requireEmpty(t, m)
+}
+
+// TestAdvisoryVictim: whoever loses a wait for a name loses only that wait.
+func TestAdvisoryVictim(t *testing.T) {
+	ctx := context.Background()
+	m, o := New(), owners(2)
+	name := Resource{Kind: Named, Key: "n"}
+	require.NoError(t, m.LockFor(ctx, o[1], name, X, Advisory, 0))
+	require.NoError(t, m.Lock(ctx, o[2], key("a"), X, 0))
+	x1 := ask(t, ctx, m, o[1], key("a"), X, forever)
+	require.ErrorIs(t, m.LockFor(ctx, o[2], name, X, Advisory, forever), errs.ErrDeadlock)
+	require.NoError(t, m.Lock(ctx, o[2], key("b"), X, 0), "its transaction goes on")
+	x1.waits(t)
+	m.ReleaseAll(o[2])
+	require.NoError(t, x1.ends(t))
+}
+
 func TestStrings(t *testing.T) {
 	require.Equal(t, "none S X", fmt.Sprint(None, S, X))
 	require.Equal(t, "resources 1, waiting 2, waits 3, timeouts 4, deadlocks 5", Stats{1, 2, 3, 4, 5}.String())
-	require.EqualValues(t, 7, NewOwner(7).ID())
 }
 
 func ExampleManager() {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +16,20 @@ import (
 	"lancesql/internal/errs"
 )
 
+// conflict is the table every textbook has.
+func conflict(a, b Mode) bool {
+	compatible := map[[2]Mode]bool{{IS, IS}: true, {IS, IX}: true, {IS, S}: true, {IS, SIX}: true, {IX, IX}: true, {S, S}: true}
+	return !compatible[[2]Mode{min(a, b), max(a, b)}]
+}
+
+// anyMode draws a mode: of a row, or of something that contains others.
+func anyMode(rng *rand.Rand) Mode {
+	if rng.IntN(2) == 0 {
+		return []Mode{S, X}[rng.IntN(2)]
+	}
+	return IS + Mode(rng.IntN(5))
+}
+
 // edges lists whom the request waits for, by definition and without any short cut.
 func edges(r *request) []*Owner {
 	var out []*Owner
@@ -25,16 +38,13 @@ func edges(r *request) []*Owner {
 			out = append(out, o)
 		}
 	}
-	if r.entry.exclusive != nil {
-		add(r.entry.exclusive)
-	}
-	if r.mode == X {
-		for _, h := range r.entry.shared {
-			add(h)
+	for _, h := range r.entry.holders {
+		if conflict(h.mode, r.mode) {
+			add(h.owner)
 		}
 	}
 	for q := r.entry.first; q != r; q = q.next {
-		if q.mode == X || r.mode == X {
+		if conflict(q.mode, r.mode) {
 			add(q.owner)
 		}
 	}
@@ -69,19 +79,23 @@ func inCycle(start *Owner) bool {
 func checkLocked(m *Manager) error {
 	waiting := 0
 	for res, e := range m.table {
-		if e.exclusive != nil && len(e.shared) > 0 {
-			return fmt.Errorf("%q: X and S held together", res.Key)
-		}
-		if e.exclusive == nil && len(e.shared) == 0 {
+		if len(e.holders) == 0 {
 			return fmt.Errorf("%q: no holder, yet in the table", res.Key)
 		}
-		for i, h := range e.shared {
-			if slices.Contains(e.shared[i+1:], h) {
-				return fmt.Errorf("%q: owner %d holds S twice", res.Key, h.id)
+		var counts [modeCount]int32
+		for i, h := range e.holders {
+			counts[h.mode]++
+			for _, other := range e.holders[i+1:] {
+				if other.owner == h.owner {
+					return fmt.Errorf("%q: owner %d holds it twice", res.Key, h.owner.id)
+				}
+				if conflict(h.mode, other.mode) {
+					return fmt.Errorf("%q: %s and %s held together", res.Key, h.mode, other.mode)
+				}
 			}
 		}
-		if e.first != nil && e.free(e.first.mode, e.first.upgrade) {
-			return fmt.Errorf("%q: the head of the queue could be granted", res.Key)
+		if counts != e.held {
+			return fmt.Errorf("%q: holders miscounted", res.Key)
 		}
 		var prev *request
 		for r := e.first; r != nil; prev, r = r, r.next {
@@ -93,8 +107,10 @@ func checkLocked(m *Manager) error {
 				return fmt.Errorf("%q: queued request of owner %d is not pending", res.Key, r.owner.id)
 			case r.owner.doomed:
 				return fmt.Errorf("%q: victim %d waits", res.Key, r.owner.id)
-			case r.upgrade != (e.heldBy(r.owner) == S):
-				return fmt.Errorf("%q: upgrade flag of owner %d", res.Key, r.owner.id)
+			case r.had != e.heldBy(r.owner):
+				return fmt.Errorf("%q: upgrade of owner %d", res.Key, r.owner.id)
+			case len(edges(r)) == 0:
+				return fmt.Errorf("%q: owner %d waits for nobody", res.Key, r.owner.id)
 			case inCycle(r.owner):
 				return fmt.Errorf("%q: owner %d waits for itself", res.Key, r.owner.id)
 			}
@@ -130,12 +146,12 @@ func TestRandomOperations(t *testing.T) {
 				m.ReleaseAll(who)
 				require.Zero(t, m.Count(who), where)
 			default:
-				res, mode := key(fmt.Sprint(rng.IntN(keys))), S+Mode(rng.IntN(2))
+				res, mode := key(fmt.Sprint(rng.IntN(keys))), anyMode(rng)
 				closes := wouldClose(m, who, res, mode)
-				r, err := m.request(who, res, mode, forever)
+				r, err := m.request(who, res, mode, Transaction, forever)
 				require.Equal(t, closes, m.Stats().Deadlocks > before, "%s: deadlock found", where)
 				if err == nil && r == nil {
-					require.GreaterOrEqual(t, m.Held(who, res), mode, where)
+					require.Equal(t, m.Held(who, res), join(m.Held(who, res), mode), where)
 				}
 			}
 			m.mu.Lock()
@@ -158,12 +174,12 @@ func wouldClose(m *Manager, o *Owner, res Resource, mode Mode) bool {
 	if e == nil || o.doomed {
 		return false
 	}
-	held := e.heldBy(o)
-	upgrade := held == S
-	if held >= mode || e.free(mode, upgrade) && (upgrade || e.first == nil) {
+	had := e.heldBy(o)
+	mode = join(had, mode)
+	if mode == had {
 		return false
 	}
-	r := &request{owner: o, entry: e, mode: mode, upgrade: upgrade}
+	r := &request{owner: o, entry: e, mode: mode, had: had}
 	e.enqueue(r)
 	o.waiting = r
 	defer func() {
@@ -232,7 +248,7 @@ func transaction(ctx context.Context, m *Manager, o *Owner, rng *rand.Rand, hold
 	held := map[int]Mode{}
 	var fault error
 	for range 1 + rng.IntN(6) {
-		k, mode := rng.IntN(len(holders)), S+Mode(rng.IntN(2))
+		k, mode := rng.IntN(len(holders)), []Mode{S, X}[rng.IntN(2)]
 		wait := time.Duration(forever)
 		if rng.IntN(8) == 0 {
 			wait = time.Duration(rng.IntN(300)) * time.Microsecond
