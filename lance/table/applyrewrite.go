@@ -5,21 +5,20 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
 	"lancesql/internal/errs"
 	"lancesql/lance/pb"
 )
 
-func (o Rewrite) apply(_ context.Context, b *builder) error {
+func (o Rewrite) apply(ctx context.Context, b *builder) error {
 	switch {
 	case len(o.Groups) == 0:
 		return fmt.Errorf("rewrite of nothing: %w", errs.ErrInvalid)
 	case b.m.ReaderFeatureFlags&flagStableRowIDs != 0:
 		// The moved rows would have to keep their ids, which this package does not track.
 		return fmt.Errorf("rewrite in a table with stable row ids: %w", errs.ErrUnsupported)
-	case slices.ContainsFunc(b.indices, isFragmentReuse):
-		return fmt.Errorf("rewrite in a table with a fragment reuse index: %w", errs.ErrUnsupported)
 	}
 	op := &pb.RewriteOperation{}
 	gone := make(map[uint64]bool)
@@ -32,7 +31,22 @@ func (o Rewrite) apply(_ context.Context, b *builder) error {
 	}
 	b.fragments = slices.DeleteFunc(slices.Clone(b.fragments), func(f *Fragment) bool { return gone[f.ID] })
 	b.txn.Operation = &pb.Transaction_Rewrite{Rewrite: op}
-	return b.uncover(gone, nil)
+	done := make(map[string]bool) // entries of this commit, by identifier
+	if err := b.replaceIndexes(o.Remapped, op, done); err != nil {
+		return err
+	}
+	for _, e := range o.Added {
+		if e.UUID == uuid.Nil {
+			e.UUID = b.env.newUUID()
+		}
+		p, err := b.newEntry(e)
+		if err != nil {
+			return err
+		}
+		done[string(p.Uuid.Uuid)] = true
+		b.indices = append(b.indices, p)
+	}
+	return b.keepReuse(ctx, o, op, done)
 }
 
 // rewriteGroup checks and places one group; the old fragments are only noted in gone.

@@ -111,14 +111,18 @@ func (b *builder) touched(f *Fragment) (*Fragment, error) {
 	return &g, nil
 }
 
-func (o DataReplacement) apply(_ context.Context, b *builder) error {
+func (o DataReplacement) apply(ctx context.Context, b *builder) error {
 	op := &pb.DataReplacementOperation{}
 	if len(o.Replacements) == 0 {
 		return fmt.Errorf("replacement of nothing: %w", errs.ErrInvalid)
 	}
+	h, err := b.reuse(ctx)
+	if err != nil {
+		return err
+	}
 	for i := range o.Replacements {
 		r := &o.Replacements[i]
-		if err := b.replace(r); err != nil {
+		if err := b.replace(r, h); err != nil {
 			return fmt.Errorf("replacement in fragment %d: %w", r.FragmentID, err)
 		}
 		op.Replacements = append(op.Replacements, &pb.DataReplacementOperation_Group{FragmentId: r.FragmentID, NewFile: r.File.proto()})
@@ -128,7 +132,7 @@ func (o DataReplacement) apply(_ context.Context, b *builder) error {
 }
 
 // replace puts one file in the place of the columns it holds.
-func (b *builder) replace(r *Replacement) error {
+func (b *builder) replace(r *Replacement, h *FragmentReuse) error {
 	if err := b.checkFile(&r.File); err != nil {
 		return err
 	}
@@ -154,7 +158,7 @@ func (b *builder) replace(r *Replacement) error {
 		return err
 	}
 	b.fragments[at] = f
-	return b.uncover(map[uint64]bool{r.FragmentID: true}, r.File.Fields)
+	return b.uncover(h, map[uint64]bool{r.FragmentID: true}, r.File.Fields, nil)
 }
 
 // buried returns the files with the given fields struck out; a file that has no other is left out.

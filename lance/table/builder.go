@@ -31,6 +31,7 @@ type builder struct {
 	indices   []*pb.IndexMetadata
 	memwal    *MemWAL
 	added     []*Fragment // new fragments with their ids, in the operation's order
+	orphans   []string    // objects written for this attempt: nobody names them if it loses
 }
 
 // newBuilder starts from a copy of the version of from. first is the manifest to start from when there is no parent.

@@ -81,8 +81,13 @@ func (b *builder) commit(ctx context.Context, root string, n naming) (*Dataset, 
 		}
 	}
 	err = putManifest(ctx, st, object, manifest)
-	if errors.Is(err, errTaken) && txnFile != "" {
-		_ = st.Delete(ctx, join(root, transactionsDir, txnFile)) // named by nobody; clean-up would find it later
+	if errors.Is(err, errTaken) { // named by nobody; clean-up would find them later
+		if txnFile != "" {
+			b.orphans = append(b.orphans, join(root, transactionsDir, txnFile))
+		}
+		for _, name := range b.orphans {
+			_ = st.Delete(ctx, name)
+		}
 	}
 	if err != nil {
 		return nil, err

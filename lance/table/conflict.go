@@ -168,7 +168,8 @@ func (o Rewrite) against(_ *state, other *Transaction) verdict {
 	case DataReplacement:
 		return touches(p.fragmentIDs())
 	case CreateIndex:
-		if p.covers(old) {
+		// A deferred remap is computed on the newest version, so it follows a new entry as well.
+		if !o.DeferRemap && p.covers(old) {
 			return retryable
 		}
 	}

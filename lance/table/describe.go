@@ -73,7 +73,7 @@ type BasePathDescription struct {
 func FlagNames(word uint64) []string {
 	names := [...]string{
 		"deletion files", "stable row ids", "v2 format", "table config", "base paths", "no transaction files",
-		"data overlays", "covered index metadata", "mixed data file versions",
+		"data overlays", "covered index metadata", "mixed data file versions", "fragment reuse with stable row ids", "tagged fragment reuse index",
 	}
 	var out []string
 	for ; word != 0; word &= word - 1 {

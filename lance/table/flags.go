@@ -18,9 +18,13 @@ const (
 	flagCoveredIndex   uint64 = 1 << 7 // both words
 	flagMixedDataFiles uint64 = 1 << 8 // both words or neither, sticky
 
-	knownReaderFlags = flagDeletionFiles | flagStableRowIDs | flagV2Format | flagTableConfig | flagBasePaths | flagNoTxnFile | flagCoveredIndex | flagMixedDataFiles
+	flagReuseWithRowIDs uint64 = 1 << 9  // both words or neither: a fragment reuse entry beside stable row ids
+	flagFragmentReuse   uint64 = 1 << 10 // both words or neither, sticky: a fragment reuse entry of version 1 was there
+
+	knownReaderFlags = flagDeletionFiles | flagStableRowIDs | flagV2Format | flagTableConfig | flagBasePaths | flagNoTxnFile | flagCoveredIndex | flagMixedDataFiles | flagReuseWithRowIDs | flagFragmentReuse
 	knownWriterFlags = knownReaderFlags
-	stickyFlags      = flagStableRowIDs | flagMixedDataFiles
+	stickyFlags      = flagStableRowIDs | flagMixedDataFiles | flagFragmentReuse
+	pairedFlags      = flagMixedDataFiles | flagReuseWithRowIDs | flagFragmentReuse
 )
 
 // checkReadable refuses a table whose reader word has a bit we do not know. object names the manifest.
@@ -28,8 +32,8 @@ func checkReadable(object string, m *pb.Manifest) error {
 	if unknown := m.ReaderFeatureFlags &^ knownReaderFlags; unknown != 0 {
 		return fmt.Errorf("%s: reader feature flags %#x: %w", object, unknown, errs.ErrUnsupported)
 	}
-	if (m.ReaderFeatureFlags^m.WriterFeatureFlags)&flagMixedDataFiles != 0 {
-		return errs.Corrupt(object, -1, "mixed data file versions are flagged in one feature word only")
+	if single := (m.ReaderFeatureFlags ^ m.WriterFeatureFlags) & pairedFlags; single != 0 {
+		return errs.Corrupt(object, -1, "feature flags %#x are in one word only", single)
 	}
 	return nil
 }
@@ -58,7 +62,15 @@ func setFlags(m *pb.Manifest, indices []*pb.IndexMetadata) {
 	for _, e := range indices {
 		if len(e.CoveringFields) > 0 {
 			both |= flagCoveredIndex
-			break
+		}
+		if !isFragmentReuse(e) {
+			continue
+		}
+		if both&flagStableRowIDs != 0 {
+			both |= flagReuseWithRowIDs
+		}
+		if e.GetIndexVersion() != 0 {
+			both |= flagFragmentReuse
 		}
 	}
 	if len(m.Config) > 0 {

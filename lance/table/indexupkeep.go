@@ -16,15 +16,22 @@ const (
 
 // isFragmentReuse recognises the system entry that says where compaction moved rows.
 func isFragmentReuse(e *pb.IndexMetadata) bool {
-	return e.Name == fragmentReuseName || strings.HasSuffix(strings.ToLower(e.GetIndexDetails().GetTypeUrl()), fragmentReuseTypeSuffix)
+	return e.Name == fragmentReuseName || hasTypeSuffix(e, fragmentReuseTypeSuffix)
 }
 
-// uncover takes fragments out of the bitmaps of entries on any of the fields (nil: of all entries): their rows are
-// scanned from then on. Why: an entry whose bitmap becomes empty stays; dropping it would lose that somebody wanted it.
-// Spec: table index section, "Maintenance".
-func (b *builder) uncover(gone map[uint64]bool, fields []int32) error {
+// hasTypeSuffix compares the end of the type of an entry's details, whatever its letter case.
+func hasTypeSuffix(e *pb.IndexMetadata, suffix string) bool {
+	return strings.HasSuffix(strings.ToLower(e.GetIndexDetails().GetTypeUrl()), strings.ToLower(suffix))
+}
+
+// uncover takes fragments out of the bitmaps of entries on any of the fields (nil: of all entries) that keep does not
+// spare (nil: none): their rows are scanned from then on. A bitmap may name, instead of a fragment, those it came from by
+// the history h; they go as well. Why: an entry whose bitmap becomes empty stays; dropping it would lose that somebody
+// wanted it. Spec: table index section, "Maintenance".
+func (b *builder) uncover(h *FragmentReuse, gone map[uint64]bool, fields []int32, keep func(e *pb.IndexMetadata) bool) error {
+	gone = h.ancestors(gone)
 	for i, e := range b.indices {
-		if isMemWAL(e) || isFragmentReuse(e) {
+		if isMemWAL(e) || isFragmentReuse(e) || keep != nil && keep(e) {
 			continue
 		}
 		if fields != nil && !slices.ContainsFunc(e.Fields, func(id int32) bool { return slices.Contains(fields, id) }) {

@@ -190,7 +190,7 @@ func TestUnknownFlagsAreRefused(t *testing.T) {
 		}
 		rewriteManifest(t, st, d, func(m *pb.Manifest, _ []*pb.IndexMetadata) { m.WriterFeatureFlags = flag })
 		opened, err := Open(ctx, st, testRoot)
-		if flag == flagMixedDataFiles {
+		if flag&pairedFlags != 0 {
 			require.ErrorIs(t, err, errs.ErrCorruption, "one-sided")
 			continue
 		}

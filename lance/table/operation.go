@@ -113,17 +113,27 @@ type CreateIndex struct {
 	removedNames []string // of a transaction that was read
 }
 
-// Rewrite replaces groups of fragments by others with the same live rows in the same order. Indexes that cover an old
-// fragment lose it: the moved rows are scanned from then on. It is refused in tables with stable row ids or a
-// fragment reuse index (errs.ErrUnsupported).
+// Rewrite replaces groups of fragments by others with the same live rows. Index entries lose the old fragments, so that
+// the moved rows are scanned, except those that are remapped in the same commit and, with DeferRemap, those of kinds whose
+// addresses readers translate (BTREE, BITMAP, LABEL_LIST): where their rows went is recorded in the fragment reuse entry.
+// It is refused in tables with stable row ids or a history that cannot be maintained (errs.ErrUnsupported).
+// Spec: Fragment Reuse Index, "Use Case 1" and "Use Case 2".
 type Rewrite struct {
-	Groups []RewriteGroup
+	Groups     []RewriteGroup
+	DeferRemap bool
+	Remapped   []RemappedIndex // errs.ErrConflict if an old entry is there no more
+	// Added are entries over the new fragments (of reserved ids), such as zone maps.
+	Added []IndexEntry
 }
 
-// RewriteGroup is one group of a Rewrite: New holds the live rows of Old, in order. Old are fragments of the read
-// version. The ids of New are reserved ones (ReserveFragments), or 0: assigned by the commit.
+// RewriteGroup is one group of a Rewrite: New holds the live rows of Old, in order of Old (ascending ids when a remap is
+// deferred). Old are fragments of the read version. The ids of New are reserved ones (ReserveFragments), or 0: assigned
+// by the commit.
 type RewriteGroup struct {
 	Old, New []*Fragment
+	// Partition says that the rows were distributed over New by labels instead, keeping their order inside each. If an
+	// index follows them (DeferRemap) the first such commit shuts readers of Lance 12 out of the table for good.
+	Partition *ReusePartition
 }
 
 // Merge replaces the fragment list and the schema, usually to add a column. Fragments holds every fragment of the read

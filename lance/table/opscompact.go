@@ -18,6 +18,8 @@ type CompactOptions struct {
 	MaxDeletedFraction float64
 	// KeepIndexed leaves fragments alone that an index covers.
 	KeepIndexed bool
+	// DeferRemap records where the rows went, so that BTREE, BITMAP and LABEL_LIST indexes keep answering for them.
+	DeferRemap bool
 }
 
 // Compacted is what Compact did.
@@ -28,8 +30,9 @@ type Compacted struct {
 
 // Compact joins small fragments and drops deleted rows, keeping the order of rows inside each group of neighbours. Only
 // fragments covered by the same indexes are joined; since rows move and nothing is remapped, these indexes lose them and
-// queries scan them until the index is extended. When nothing is to be done nothing is committed and d is returned.
-// errs.ErrUnsupported in tables with stable row ids or a fragment reuse index.
+// queries scan them until the index is extended, unless DeferRemap is set. When nothing is to be done nothing is
+// committed and d is returned. errs.ErrUnsupported in tables with stable row ids or a fragment reuse history that this
+// package cannot maintain.
 func (d *Dataset) Compact(ctx context.Context, o CompactOptions) (*Dataset, Compacted, error) {
 	if o.FragmentRows == 0 {
 		o.FragmentRows = fragmentRowsDefault
@@ -49,14 +52,14 @@ func (d *Dataset) Compact(ctx context.Context, o CompactOptions) (*Dataset, Comp
 }
 
 func (d *Dataset) compactOnce(ctx context.Context, o CompactOptions) (*Dataset, Compacted, error) {
-	if d.StableRowIDs() || slices.ContainsFunc(d.state.indices, isFragmentReuse) {
-		return nil, Compacted{}, fmt.Errorf("stable row ids or a fragment reuse index: %w", errs.ErrUnsupported)
+	if d.StableRowIDs() {
+		return nil, Compacted{}, fmt.Errorf("stable row ids: %w", errs.ErrUnsupported)
 	}
-	plan, err := d.planCompaction(o)
+	plan, err := d.planCompaction(ctx, o)
 	if err != nil || len(plan) == 0 {
 		return d, Compacted{}, err
 	}
-	var op Rewrite
+	op := Rewrite{DeferRemap: o.DeferRemap}
 	var done Compacted
 	all, err := d.rowWriter(d.state.schema.Fields, o.FragmentRows)
 	if err != nil {
@@ -101,8 +104,8 @@ func (d *Dataset) copyLive(ctx context.Context, old []*Fragment, w *rowWriter) e
 }
 
 // planCompaction returns groups of neighbouring fragments that are worth rewriting.
-func (d *Dataset) planCompaction(o CompactOptions) ([][]*Fragment, error) {
-	covers, err := d.coverage()
+func (d *Dataset) planCompaction(ctx context.Context, o CompactOptions) ([][]*Fragment, error) {
+	covers, err := d.coverage(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -137,9 +140,16 @@ func (o CompactOptions) overdue(f *Fragment) bool {
 
 func (o CompactOptions) wants(f *Fragment) bool { return f.LiveRows() < o.FragmentRows || o.overdue(f) }
 
-// coverage returns which index entries cover a fragment.
-func (d *Dataset) coverage() (func(f *Fragment) []int, error) {
-	entries := slices.DeleteFunc(slices.Clone(d.state.indices), func(e *pb.IndexMetadata) bool { return isMemWAL(e) })
+// coverage returns which index entries cover a fragment, after translation.
+func (d *Dataset) coverage(ctx context.Context) (func(f *Fragment) []int, error) {
+	h, err := d.FragmentReuse(ctx)
+	if err == nil {
+		err = h.Maintainable()
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries := slices.DeleteFunc(slices.Clone(d.state.indices), func(e *pb.IndexMetadata) bool { return isMemWAL(e) || isFragmentReuse(e) })
 	sets := make([]func(id uint32) bool, len(entries))
 	for i, e := range entries {
 		if len(e.FragmentBitmap) == 0 {
@@ -148,6 +158,9 @@ func (d *Dataset) coverage() (func(f *Fragment) []int, error) {
 		set, err := decodeRoaring(d.state.object, e.FragmentBitmap)
 		if err != nil {
 			return nil, fmt.Errorf("index entry %q: fragment bitmap: %w", e.Name, err)
+		}
+		if remappable(e) {
+			set = h.Coverage(set)
 		}
 		sets[i] = set.Contains
 	}
