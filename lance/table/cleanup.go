@@ -2,7 +2,6 @@ package table
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
@@ -13,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"lancesql/internal/clock"
-	"lancesql/internal/errs"
 	"lancesql/internal/objstore"
 )
 
@@ -66,14 +64,20 @@ func (w *sweep) mark(ctx context.Context, keep func(uint64, time.Time) bool) err
 	if err != nil {
 		return err
 	}
-	pinned, err := pinnedVersions(ctx, w.st, w.root)
-	if err != nil {
-		return err
-	}
+	var pinned map[uint64]bool
 	for i, v := range list.versions {
 		s, err := loadManifest(ctx, w.st, w.root, v, list.naming)
 		if err != nil {
 			return err
+		}
+		if pinned == nil {
+			main, err := mainRootOf(w.root, s.m.GetBranch())
+			if err != nil {
+				return err
+			}
+			if pinned, err = pinnedVersions(ctx, w.st, main, s.m.GetBranch()); err != nil {
+				return err
+			}
 		}
 		n := s.fileNames(w.root)
 		into := w.named
@@ -169,40 +173,4 @@ func (w *sweep) remove(ctx context.Context) error {
 		w.removed = append(w.removed, name)
 	}
 	return nil
-}
-
-// pinnedVersions are the versions of the main line that tags name or branches start from.
-// Spec: "Branches and tags".
-func pinnedVersions(ctx context.Context, st objstore.Store, root string) (map[uint64]bool, error) {
-	pinned := make(map[uint64]bool)
-	for _, dir := range []string{tagsDir, branchesDir} {
-		var names []string
-		isRef := func(base string) bool { return strings.HasSuffix(base, ".json") }
-		if err := listObjects(ctx, st, join(root, dir), isRef, func(i objstore.Info) { names = append(names, i.Name) }); err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			b, err := st.ReadAll(ctx, name, refBytesMax)
-			if err != nil {
-				return nil, err
-			}
-			var ref struct {
-				Version       *uint64 `json:"version"`       // of a tag
-				ParentVersion *uint64 `json:"parentVersion"` // of a branch
-			}
-			if err := json.Unmarshal(b, &ref); err != nil {
-				return nil, errs.Corrupt(name, -1, "reference: %v", err)
-			}
-			// A tag of another branch pins an equal number here as well, which only keeps more.
-			switch {
-			case ref.Version != nil:
-				pinned[*ref.Version] = true
-			case ref.ParentVersion != nil:
-				pinned[*ref.ParentVersion] = true
-			default:
-				return nil, errs.Corrupt(name, -1, "reference without a version")
-			}
-		}
-	}
-	return pinned, nil
 }

@@ -98,6 +98,9 @@ func TestInvalidOperations(t *testing.T) {
 		"count without file":     Update{UpdatedFragments: []*Fragment{&wrongCount}},
 		"no MemWAL entry":        Update{NewFragments: []*Fragment{fakeFragment(1)}, Merged: []MergedGeneration{{Generation: 1}}},
 		"no schema":              Overwrite{},
+		"no merged generation":   UpdateMemWALState{},
+		"no place":               UpdateBases{New: []BasePath{{Name: "x"}}},
+		"one place twice":        UpdateBases{New: []BasePath{{Path: "/p"}, {Path: "/p"}}},
 		"unknown field":          UpdateConfig{FieldMetadata: map[int32]*MapUpdate{9: {}}},
 		"primary key changed": UpdateConfig{FieldMetadata: map[int32]*MapUpdate{
 			1: {Set: map[string]string{schema.KeyPrimaryKeyPosition: "2"}}}},
@@ -105,7 +108,7 @@ func TestInvalidOperations(t *testing.T) {
 		_, err := d.Commit(ctx, op)
 		require.ErrorIs(t, err, errs.ErrInvalid, name)
 	}
-	_, err := d.Commit(ctx, UpdateMemWALState{})
+	_, err := d.Commit(ctx, Other{Which: KindClone})
 	require.ErrorIs(t, err, errs.ErrUnsupported)
 	latest, err := d.Latest(ctx)
 	require.NoError(t, err)

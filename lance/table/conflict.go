@@ -57,10 +57,8 @@ func (o Update) against(base *state, other *Transaction) verdict {
 			return retryable
 		}
 	case UpdateMemWALState:
-		for _, g := range o.Merged {
-			if slices.ContainsFunc(p.Merged, func(q MergedGeneration) bool { return q.Shard == g.Shard }) {
-				return retryable
-			}
+		if sharesShard(o.Merged, p.Merged) {
+			return retryable
 		}
 		return passes
 	}

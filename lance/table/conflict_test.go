@@ -28,6 +28,8 @@ Update           ok  rows I  ok R? R  I ok rows ok ok R? R? ok ok R
 Project          ok  ok   I  ok ok R  I ok ok   R  ok ok I  ok ok R
 UpdateConfig     ok  ok   ok ok ok ok ok ok ok  ok I? ok ok ok ok R
 DataReplacement  ok  I?   I  R? R? R  I ok R?   ok ok R? I  ok ok R
+UpdateMemWalState I  I    I  I  ok I  I ok R?   I  ok I  R? ok ok R
+UpdateBases      ok  ok   ok ok ok ok ok ok ok  ok ok ok ok ok I? R
 `
 
 func conflictColumns() []Kind {
@@ -66,6 +68,8 @@ func conflictOperation(k Kind, d *Dataset, which uint64) Operation {
 		return DataReplacement{Replacements: []Replacement{{FragmentID: which, File: columnFile(int32(which))}}}
 	case KindUpdateMemWALState:
 		return UpdateMemWALState{Merged: shard}
+	case KindUpdateBases:
+		return UpdateBases{New: []BasePath{{Name: []string{"p", "q"}[which], Path: []string{"/p", "/q"}[which]}}}
 	}
 	return Other{Which: k}
 }
@@ -104,7 +108,7 @@ func TestConflictTable(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, 12*16*2, cells)
+	require.Equal(t, 14*16*2, cells)
 }
 
 // TestConflictFootnotes are the cases the table has no room for.
@@ -136,6 +140,8 @@ func TestConflictFootnotes(t *testing.T) {
 		{"keys looked up over moved rows", Update{InsertsByKey: true}, Transaction{Op: Update{NewFragments: []*Fragment{fakeFragment(1)}}}, retryable},
 		{"keys looked up over deletions", Update{InsertsByKey: true}, Transaction{Op: Delete{}}, passes},
 		{"MemWAL entry over merged generations", InstallMemWAL(testMemWAL()), Transaction{Op: Update{Merged: merged}}, retryable},
+		{"merged generations over the MemWAL entry", UpdateMemWALState{Merged: merged}, Transaction{Op: *InstallMemWAL(testMemWAL())}, retryable},
+		{"two base paths of one place", UpdateBases{New: []BasePath{{Name: "a", Path: "/p"}}}, Transaction{Op: UpdateBases{New: []BasePath{{Name: "b", Path: "/p"}}}}, incompatible},
 		{"two MemWAL entries", InstallMemWAL(testMemWAL()), Transaction{Op: *InstallMemWAL(testMemWAL())}, retryable},
 		{"segment of an index that was dropped", CreateIndex{New: []IndexEntry{indexOn("a", 0, 2)}}, Transaction{Op: CreateIndex{removedNames: []string{"a"}}}, retryable},
 		{"drop of an index that got a segment", remove, Transaction{Op: CreateIndex{New: []IndexEntry{indexOn("a", 0, 2)}}}, retryable},

@@ -25,6 +25,9 @@ type Options struct {
 	CachedFiles int
 	// OnConflict, if set, hears of each conflict that makes an operation be computed anew. It must not block.
 	OnConflict func(error)
+	// Bases says where a base path leads, spelled as its writer did. Without it, only branches find what they share with
+	// their table. Its error is returned where an object under the path is needed.
+	Bases func(path string) (Base, error)
 }
 
 // Dataset is an immutable handle on one version of a table. It is safe for concurrent use, needs no Close, and
@@ -45,12 +48,13 @@ type env struct {
 	readers  *cache[*file.Reader]
 	deleted  *cache[*deletedSet]
 	conflict func(error) // nil: nobody asks
+	bases    func(string) (Base, error)
 }
 
 const cachedFilesDefault = 4096
 
 func newEnv(st objstore.Store, o Options) *env {
-	e := &env{st: st, alloc: o.Allocator, clock: o.Clock, newUUID: o.NewUUID, conflict: o.OnConflict}
+	e := &env{st: st, alloc: o.Allocator, clock: o.Clock, newUUID: o.NewUUID, conflict: o.OnConflict, bases: o.Bases}
 	if e.alloc == nil {
 		e.alloc = memory.DefaultAllocator
 	}

@@ -87,12 +87,13 @@ func (d *Dataset) Deletions(ctx context.Context, f *Fragment) (*roaring.Bitmap, 
 	if f.Deletion == nil {
 		return nil, nil
 	}
-	if f.Deletion.BaseID != nil {
-		return nil, fmt.Errorf("deletions of fragment %d under another base path: %w", f.ID, errs.ErrUnsupported)
+	at, err := d.place(f.Deletion.BaseID, deletionsDir, deletionName(f.ID, f.Deletion))
+	if err != nil {
+		return nil, fmt.Errorf("deletions of fragment %d: %w", f.ID, err)
 	}
-	object := join(d.root, deletionsDir, deletionName(f.ID, f.Deletion))
-	set, err := d.env.deleted.get(object, func() (*deletedSet, error) {
-		b, err := d.env.st.ReadAll(ctx, object, deletionBytesMax)
+	object := at.name
+	set, err := d.env.deleted.get(at.key, func() (*deletedSet, error) {
+		b, err := at.st.ReadAll(ctx, object, deletionBytesMax)
 		if err != nil {
 			return nil, err
 		}

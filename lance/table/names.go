@@ -20,10 +20,12 @@ const (
 	dataDir         = "data"
 	tagsDir         = "_refs/tags"
 	branchesDir     = "_refs/branches"
+	treeDir         = "tree" // of branches
 
 	manifestSuffix = ".manifest"
 	dataSuffix     = ".lance"
 	txnSuffix      = ".txn"
+	refSuffix      = ".json"
 	hintName       = "latest_version_hint.json"
 )
 

@@ -26,14 +26,15 @@ func (s *storeSource) Name() string { return s.name }
 
 // reader opens data file df of fragment f, or returns it from the cache, and checks it against the manifest.
 func (d *Dataset) reader(ctx context.Context, f *Fragment, df *DataFile) (*file.Reader, error) {
-	if df.BaseID != nil {
-		return nil, fmt.Errorf("data file %s under another base path: %w", df.Path, errs.ErrUnsupported)
+	at, err := d.place(df.BaseID, dataDir, df.Path)
+	if err != nil {
+		return nil, fmt.Errorf("data file: %w", err)
 	}
-	object := join(d.root, dataDir, df.Path)
-	r, err := d.env.readers.get(object, func() (*file.Reader, error) {
+	object := at.name
+	r, err := d.env.readers.get(at.key, func() (*file.Reader, error) {
 		size := int64(df.Size)
 		if size == 0 { // not recorded
-			info, err := d.env.st.Stat(ctx, object)
+			info, err := at.st.Stat(ctx, object)
 			if err != nil {
 				return nil, err
 			}
@@ -42,7 +43,7 @@ func (d *Dataset) reader(ctx context.Context, f *Fragment, df *DataFile) (*file.
 		if size < 0 {
 			return nil, errs.Corrupt(object, -1, "recorded size %d", df.Size)
 		}
-		return file.Open(ctx, &storeSource{st: d.env.st, name: object, size: size}, file.ReaderOptions{Allocator: d.env.alloc})
+		return file.Open(ctx, &storeSource{st: at.st, name: object, size: size}, file.ReaderOptions{Allocator: d.env.alloc})
 	})
 	if err != nil {
 		return nil, err

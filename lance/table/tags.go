@@ -5,13 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
-	"slices"
 	"strings"
 	"time"
 
 	"lancesql/internal/errs"
-	"lancesql/internal/objstore"
 )
 
 // A tag is the object _refs/tags/{name}.json:
@@ -24,7 +21,7 @@ import (
 type Tag struct {
 	Name    string
 	Version uint64
-	Branch  string // "" for the main line; a version of another branch cannot be opened here
+	Branch  string // "" for the main line
 	Created time.Time
 }
 
@@ -52,9 +49,16 @@ func checkTagName(name string) error {
 	return nil
 }
 
-func (d *Dataset) tagObject(name string) string { return join(d.root, tagsDir, name+".json") }
+// tagObject is where a tag lies: with the main line, whatever it names.
+func (d *Dataset) tagObject(name string) (string, error) {
+	main, err := d.mainRoot()
+	if err == nil {
+		err = checkTagName(name)
+	}
+	return join(main, tagsDir, name+refSuffix), err
+}
 
-// CreateTag names a version. errs.ErrExists if the tag is there, errs.ErrNotFound if the version is not, errs.ErrInvalid
+// CreateTag names a version of this line: the main one, or the branch that d belongs to. errs.ErrExists if the tag is there, errs.ErrNotFound if the version is not, errs.ErrInvalid
 // for a name that is not of letters, digits, '.', '_' and '-'.
 func (d *Dataset) CreateTag(ctx context.Context, name string, version uint64) error {
 	now := d.env.clock.Now().UTC()
@@ -71,13 +75,15 @@ func (d *Dataset) CreateTag(ctx context.Context, name string, version uint64) er
 	}
 	// A clean-up that read the tags before may have taken the version away meanwhile.
 	if _, err := loadManifest(ctx, d.env.st, d.root, version, d.state.naming); errors.Is(err, errs.ErrNotFound) {
-		_ = d.env.st.Delete(ctx, d.tagObject(name))
+		if object, bad := d.tagObject(name); bad == nil {
+			_ = d.env.st.Delete(ctx, object)
+		}
 		return fmt.Errorf("create tag %q of %s: version %d: %w", name, d.root, version, err)
 	}
 	return nil
 }
 
-// MoveTag points an existing tag at another version. errs.ErrNotFound if the tag or the version does not exist.
+// MoveTag points an existing tag at another version of this line. errs.ErrNotFound if the tag or the version does not exist.
 func (d *Dataset) MoveTag(ctx context.Context, name string, version uint64) error {
 	now := d.env.clock.Now().UTC()
 	err := d.writeTag(ctx, name, version, func(f *tagFile, object string, encode func() ([]byte, error)) error {
@@ -102,7 +108,8 @@ func (d *Dataset) MoveTag(ctx context.Context, name string, version uint64) erro
 }
 
 func (d *Dataset) writeTag(ctx context.Context, name string, version uint64, put func(f *tagFile, object string, encode func() ([]byte, error)) error) error {
-	if err := checkTagName(name); err != nil {
+	object, err := d.tagObject(name)
+	if err != nil {
 		return err
 	}
 	of, err := d.At(ctx, version)
@@ -110,7 +117,10 @@ func (d *Dataset) writeTag(ctx context.Context, name string, version uint64, put
 		return err
 	}
 	f := &tagFile{Version: version, ManifestSize: of.state.size, Metadata: json.RawMessage("{}")}
-	return put(f, d.tagObject(name), func() ([]byte, error) { return json.MarshalIndent(f, "", "  ") })
+	if line := d.Branch(); line != "" {
+		f.Branch = &line
+	}
+	return put(f, object, func() ([]byte, error) { return json.MarshalIndent(f, "", "  ") })
 }
 
 func (d *Dataset) readTag(ctx context.Context, object string) (*tagFile, error) {
@@ -118,22 +128,39 @@ func (d *Dataset) readTag(ctx context.Context, object string) (*tagFile, error) 
 	if err != nil {
 		return nil, err
 	}
-	f := &tagFile{}
-	if err := json.Unmarshal(b, f); err != nil {
-		return nil, errs.Corrupt(object, -1, "tag: %v", err)
-	}
-	if f.Version == 0 {
-		return nil, errs.Corrupt(object, -1, "tag without a version")
+	f, err := parseTag(b)
+	if err != nil {
+		return nil, errs.Corrupt(object, -1, "%v", err)
 	}
 	return f, nil
 }
 
+// parseTag reads the content of a tag object.
+func parseTag(b []byte) (*tagFile, error) {
+	f := &tagFile{}
+	if err := json.Unmarshal(b, f); err != nil {
+		return nil, fmt.Errorf("tag: %w", err)
+	}
+	if f.Version == 0 {
+		return nil, errors.New("tag without a version")
+	}
+	return f, nil
+}
+
+// branch is the line of the tagged version.
+func (f *tagFile) branch() string {
+	if f.Branch == nil {
+		return ""
+	}
+	return *f.Branch
+}
+
 // DeleteTag removes a tag; its version is subject to clean-up again. errs.ErrNotFound if there is no such tag.
 func (d *Dataset) DeleteTag(ctx context.Context, name string) error {
-	err := checkTagName(name)
+	object, err := d.tagObject(name)
 	if err == nil {
-		if _, err = d.env.st.Stat(ctx, d.tagObject(name)); err == nil {
-			err = d.env.st.Delete(ctx, d.tagObject(name))
+		if _, err = d.env.st.Stat(ctx, object); err == nil {
+			err = d.env.st.Delete(ctx, object)
 		}
 	}
 	if err != nil {
@@ -142,51 +169,52 @@ func (d *Dataset) DeleteTag(ctx context.Context, name string) error {
 	return nil
 }
 
-// ListTags returns the tags by name.
+// ListTags returns the tags of the table by name, those of branches among them.
 func (d *Dataset) ListTags(ctx context.Context) ([]Tag, error) {
-	var objects []string
-	isTag := func(base string) bool { return strings.HasSuffix(base, ".json") }
-	if err := listObjects(ctx, d.env.st, join(d.root, tagsDir), isTag, func(i objstore.Info) { objects = append(objects, i.Name) }); err != nil {
-		return nil, fmt.Errorf("list tags of %s: %w", d.root, err)
+	main, err := d.mainRoot()
+	if err != nil {
+		return nil, fmt.Errorf("list tags: %w", err)
 	}
-	slices.Sort(objects)
-	tags := make([]Tag, 0, len(objects))
-	for _, object := range objects {
-		f, err := d.readTag(ctx, object)
-		if errors.Is(err, errs.ErrNotFound) {
-			continue // deleted meanwhile
-		}
+	tags := []Tag{}
+	err = readRefs(ctx, d.env.st, join(main, tagsDir), func(name string, b []byte) error {
+		f, err := parseTag(b)
 		if err != nil {
-			return nil, fmt.Errorf("list tags of %s: %w", d.root, err)
+			return err
 		}
-		tags = append(tags, f.tag(strings.TrimSuffix(path.Base(object), ".json")))
+		tags = append(tags, f.tag(name))
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list tags of %s: %w", main, err)
 	}
 	return tags, nil
 }
 
 func (f *tagFile) tag(name string) Tag {
-	t := Tag{Name: name, Version: f.Version}
-	if f.Branch != nil {
-		t.Branch = *f.Branch
-	}
+	t := Tag{Name: name, Version: f.Version, Branch: f.branch()}
 	if f.CreatedAt != nil {
 		t.Created = *f.CreatedAt
 	}
 	return t
 }
 
-// OpenTag opens the version a tag names, sharing this handle's caches. errs.ErrNotFound if there is no such tag,
-// errs.ErrUnsupported if it names a version of another branch.
+// OpenTag opens the version a tag names, of whatever branch, sharing this handle's caches. errs.ErrNotFound if there is
+// no such tag.
 func (d *Dataset) OpenTag(ctx context.Context, name string) (*Dataset, error) {
-	if err := checkTagName(name); err != nil {
+	object, err := d.tagObject(name)
+	if err != nil {
 		return nil, fmt.Errorf("open tag of %s: %w", d.root, err)
 	}
-	f, err := d.readTag(ctx, d.tagObject(name))
+	f, err := d.readTag(ctx, object)
 	if err != nil {
 		return nil, fmt.Errorf("open tag %q of %s: %w", name, d.root, err)
 	}
-	if f.Branch != nil && *f.Branch != "" {
-		return nil, fmt.Errorf("open tag %q of %s: branch %q: %w", name, d.root, *f.Branch, errs.ErrUnsupported)
+	if f.branch() == d.Branch() {
+		return d.At(ctx, f.Version)
 	}
-	return d.At(ctx, f.Version)
+	root, err := d.branchRoot(f.branch())
+	if err != nil {
+		return nil, fmt.Errorf("open tag %q of %s: %w", name, d.root, err)
+	}
+	return (&Dataset{env: d.env, root: root}).At(ctx, f.Version)
 }

@@ -102,7 +102,7 @@ func (t *Transaction) operation(object string, p *pb.Transaction) (Operation, er
 	case *pb.Transaction_Clone:
 		return Other{Which: KindClone}, nil
 	case *pb.Transaction_UpdateBases:
-		return Other{Which: KindUpdateBases}, nil
+		return updateBasesFrom(o.UpdateBases), nil
 	}
 	return Other{Which: KindUnknown}, nil
 }
