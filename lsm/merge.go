@@ -53,7 +53,7 @@ func (t *Table) Merge(ctx context.Context, h Hooks) error {
 	t.mergeMu.Lock()
 	defer t.mergeMu.Unlock()
 	for range mergeAttemptsMax {
-		if err := t.adopt(ctx, h); err != nil {
+		if _, err := t.adopt(ctx, h); err != nil {
 			return fmt.Errorf("adopt outside commits: %w", err)
 		}
 		err := t.mergeOnce(ctx)

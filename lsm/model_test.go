@@ -163,8 +163,23 @@ func (m *model) commit() {
 		ops = append(ops, lsm.Op{Key: m.key(id), Row: arrowx.Row{cell(n), id, n}})
 		next[id] = n
 	}
+	m.write(ops)
+	m.now = next
+	require.NoError(m.t, m.table.FreezeIfFull())
+}
+
+// put writes one row.
+func (m *model) put(id int64, n int32) {
+	m.write([]lsm.Op{{Key: m.key(id), Row: arrowx.Row{cell(n), id, n}}})
+	m.now = maps.Clone(m.now)
+	m.now[id] = n
+}
+
+// write commits ops by way of the journal.
+func (m *model) write(ops []lsm.Op) {
 	st, err := m.table.Stage(m.t.Context(), ops)
 	require.NoError(m.t, err)
+	defer st.Release()
 	if !st.Empty() {
 		parts, err := st.Parts()
 		require.NoError(m.t, err)
@@ -174,16 +189,16 @@ func (m *model) commit() {
 		require.NoError(m.t, m.table.Apply(st, m.visible+1))
 		m.visible++
 	}
-	st.Release()
-	m.now = next
-	require.NoError(m.t, m.table.FreezeIfFull())
 }
 
 func (m *model) step() {
 	op := "commit"
 	switch r := m.rng.IntN(100); {
-	case r < 50:
+	case r < 45:
 		m.commit()
+	case r < 50:
+		op = "outside"
+		m.outside()
 	case r < 60:
 		op = "view"
 		m.views[m.visible] = maps.Clone(m.now)
@@ -213,9 +228,6 @@ func (m *model) step() {
 		require.NoError(m.t, m.table.Close(m.t.Context()))
 		clear(m.views) // Why: views older than an open cannot be served
 		m.open()
-	case r < 96:
-		op = "outside"
-		m.outside()
 	case r < 97:
 		op = "crash"
 		m.crash()
@@ -228,12 +240,63 @@ func (m *model) step() {
 	m.counts[op]++
 }
 
-// outside deletes nothing and appends one new key, as another Lance writer would.
+// outside commits to the base as another Lance writer would, lets our own commits go on, and has it adopted.
 func (m *model) outside() {
 	ds, err := table.Open(m.t.Context(), m.store, "db/t.lance")
 	require.NoError(m.t, err)
-	id := 1000 + m.rng.Int64N(1_000_000)
-	rec, err := arrowx.FromRows(memory.DefaultAllocator, tableSchema(), []arrowx.Row{{cell(7), id, int32(7)}})
+	inBase := m.baseKeys(ds)
+	var appended map[int64]int32
+	deleted := int64(-1)
+	switch m.rng.IntN(5) {
+	case 0: // a new key
+		id := 1000 + m.rng.Int64N(1_000_000)
+		appended = map[int64]int32{id: 7}
+		m.appendOutside(ds, id, 7)
+	case 1: // a key that only our generations have: ours wins
+		for id := range m.now {
+			if !inBase[id] {
+				m.appendOutside(ds, id, 999)
+				break
+			}
+		}
+	case 2:
+		for id := range inBase {
+			deleted = id
+			_, _, err := ds.DeleteWhere(m.t.Context(), predicate.Compare{Column: 1, Op: predicate.Eq, Value: id})
+			require.NoError(m.t, err)
+			break
+		}
+	case 3:
+		_, _, err := ds.Compact(m.t.Context(), table.CompactOptions{FragmentRows: 1000})
+		require.NoError(m.t, err)
+	case 4:
+		_, err := ds.Commit(m.t.Context(), table.UpdateConfig{Config: &table.MapUpdate{Set: map[string]string{"x": fmt.Sprint(m.visible)}}})
+		require.NoError(m.t, err)
+	}
+	for range m.rng.IntN(3) {
+		m.commit()
+	}
+	m.now = maps.Clone(m.now)
+	maps.Copy(m.now, appended)
+	if deleted >= 0 {
+		snap, err := m.table.Snapshot(m.visible)
+		require.NoError(m.t, err)
+		if loc, ok, err := snap.Locate(m.t.Context(), m.key(deleted)); ok && loc.Source == 0 {
+			require.NoError(m.t, err)
+			delete(m.now, deleted)
+		}
+		snap.Release()
+	}
+	if m.rng.IntN(2) == 0 {
+		require.NoError(m.t, m.table.Merge(m.t.Context(), m.hooks()))
+		return
+	}
+	_, err = m.table.Adopt(m.t.Context(), m.hooks())
+	require.NoError(m.t, err)
+}
+
+func (m *model) appendOutside(ds *table.Dataset, id int64, n int32) {
+	rec, err := arrowx.FromRows(memory.DefaultAllocator, tableSchema(), []arrowx.Row{{cell(n), id, n}})
 	require.NoError(m.t, err)
 	defer rec.Release()
 	w, err := ds.NewFragmentWriter(m.t.Context())
@@ -243,9 +306,27 @@ func (m *model) outside() {
 	require.NoError(m.t, err)
 	_, err = ds.Commit(m.t.Context(), table.Append{Fragments: []*table.Fragment{frag}})
 	require.NoError(m.t, err)
-	require.NoError(m.t, m.table.Merge(m.t.Context(), m.hooks()))
-	m.now = maps.Clone(m.now)
-	m.now[id] = 7
+}
+
+// baseKeys is what a reader of the base alone sees.
+func (m *model) baseKeys(ds *table.Dataset) map[int64]bool {
+	r, err := ds.Rows(m.t.Context(), table.ScanOptions{Columns: []string{"id"}})
+	require.NoError(m.t, err)
+	defer r.Close()
+	out := map[int64]bool{}
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		require.NoError(m.t, err)
+		for i := range int(rec.NumRows()) {
+			id := arrowx.RowOf(rec, i)[0].(int64)
+			require.False(m.t, out[id], "base has key %d twice", id)
+			out[id] = true
+		}
+		rec.Release()
+	}
 }
 
 func (m *model) check() {

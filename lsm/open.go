@@ -346,11 +346,9 @@ func (r *recovery) killOlder(g *generation, k rowkey.Key, below uint32) error {
 	own := r.v.gens[g.sh.ordinal]
 	loc, _, ok, err := locateIn(own[:len(own)-1], k, ^uint64(0))
 	if err == nil && !ok {
-		var a rowaddr.Addr
-		a, ok, err = r.v.base.find(k)
-		loc = Location{Addr: a}
+		return r.v.base.killKey(k, g.id)
 	}
-	if err != nil || !ok {
+	if err != nil {
 		return err
 	}
 	r.v.deaths(loc.Source).Kill(loc.Addr, 0, g.id)

@@ -97,18 +97,23 @@ func (b *base) alive(a rowaddr.Addr) bool {
 	return dv == nil || !dv.Contains(a.Offset())
 }
 
-// find returns the base row of a key.
-func (b *base) find(k rowkey.Key) (rowaddr.Addr, bool, error) {
+// find returns the base row of a key and how many there are: more than one only if an outsider brought the key
+// again. The row is one that no commit has replaced, if there is such a one.
+func (b *base) find(k rowkey.Key) (a rowaddr.Addr, n int, err error) {
 	hits, err := b.keys.Rows(k)
 	if err != nil {
-		return 0, false, err
+		return 0, 0, err
 	}
 	for _, h := range hits {
-		if a := rowaddr.Addr(h.Row); b.alive(a) {
-			return a, true, nil
+		at := rowaddr.Addr(h.Row)
+		if !b.alive(at) {
+			continue
+		}
+		if n++; n == 1 || b.deaths.Known(a) {
+			a = at
 		}
 	}
-	return 0, false, nil
+	return a, n, nil
 }
 
 // genState is what the two forms of a generation share: a flush keeps offsets (I3).

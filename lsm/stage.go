@@ -89,6 +89,9 @@ func (s *Staged) build(ctx context.Context, ops []Op) error {
 		if op.Row == nil && (!ok || dead) {
 			continue
 		}
+		if err := s.checkOnce(op.Key, loc, ok); err != nil {
+			return err
+		}
 		row := make(arrowx.Row, width+1)
 		if op.Row == nil {
 			row[width] = true
@@ -120,6 +123,17 @@ func (s *Staged) build(ctx context.Context, ops []Op) error {
 		s.parts = append(s.parts, p)
 	}
 	return nil
+}
+
+// checkOnce refuses a write of a base row whose key an outsider brought a second time: one of the two would stay.
+func (s *Staged) checkOnce(k rowkey.Key, loc Location, found bool) error {
+	if !found || loc.Source != 0 {
+		return nil
+	}
+	if _, n, err := s.v.base.find(k); err != nil || n < 2 {
+		return err
+	}
+	return fmt.Errorf("the table holds the key more than once, another writer added it again: %w", errs.ErrAmbiguousKey)
 }
 
 // part returns the part of the shard that takes the write: the one the key's newest row lies in, if that is a

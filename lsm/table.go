@@ -38,6 +38,7 @@ type Table struct {
 	alive       map[*Version]struct{}
 	retired     []retired
 	lastCleanup time.Time
+	twice       int // keys that outside commits brought a second time
 	closed      bool
 }
 

@@ -85,8 +85,8 @@ func (v *Version) locate(k rowkey.Key, s uint64) (loc Location, tombstone, ok bo
 			return loc, tombstone, ok, err
 		}
 	}
-	a, hit, err := v.base.find(k)
-	if err != nil || !hit {
+	a, n, err := v.base.find(k)
+	if err != nil || n == 0 {
 		return Location{}, false, false, err
 	}
 	return Location{Addr: a}, false, true, nil

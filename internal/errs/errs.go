@@ -30,6 +30,7 @@ var (
 	ErrLockTimeout   = errors.New("lock wait timeout")             // only the statement fails
 	ErrSchemaChanged = errors.New("table definition changed")      // the view is older than a schema change
 	ErrDuplicateKey  = errors.New("duplicate key")                 // matched by the engine's typed error
+	ErrAmbiguousKey  = errors.New("key stored more than once")     // another writer broke the primary key
 )
 
 // Corruption reports bytes that no correct writer produces. It matches ErrCorruption.
