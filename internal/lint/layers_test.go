@@ -49,6 +49,7 @@ func layers() map[string]place {
 		"indexes/zonemap":   {layer: 3, siblings: []string{"indexes", "indexes/store"}},
 		"indexes/bitmap":    {layer: 3, siblings: []string{"indexes", "indexes/store"}},
 		"indexes/fragreuse": {layer: 3, siblings: []string{"indexes", "indexes/store"}},
+		"indexes/zonebloom": {layer: 3, siblings: []string{"indexes", "indexes/store", "indexes/bloom"}},
 		"memtable":          {layer: 3, siblings: []string{"indexes/pkstore"}},
 
 		"lsm": {layer: 4},
