@@ -98,7 +98,7 @@ func FuzzRowMap(f *testing.F) {
 				return
 			}
 			for i := range blk.labels {
-				if a := m.addr(blk, uint64(i)); a != Gone {
+				if a := m.addr(blk, uint32(i)); a != Gone {
 					require.False(t, seen[a])
 					seen[a] = true
 				}

@@ -197,7 +197,7 @@ type block struct {
 }
 
 // addr is where row i of the block went, Gone if it was deleted.
-func (m *RowMap) addr(b *block, i uint64) rowaddr.Addr {
+func (m *RowMap) addr(b *block, i uint32) rowaddr.Addr {
 	if b.offsets[i] == unsent {
 		return Gone
 	}
