@@ -66,7 +66,7 @@ func (t *Table) adopt(ctx context.Context, h Hooks) (bool, error) {
 	if err := a.read(ctx); err != nil {
 		return false, err
 	}
-	return true, a.publish(h)
+	return true, a.publish(ctx, h)
 }
 
 // overwritten gives a table whose MemWAL entry an outside overwrite dropped a new one. What was committed before the
@@ -125,7 +125,7 @@ func (t *Table) newAdoption(ctx context.Context, v *Version, latest *table.Datas
 		// Why: a fragment id now means other rows, so the entries of the old key space would lie about it.
 		keys = &keySpace{Space: t.o.Keys.New()}
 	}
-	b, err := newBase(ctx, latest, t.physical, keys, NewDeathLog())
+	b, err := t.openBase(ctx, latest, old, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -172,14 +172,23 @@ func (a *adoption) read(ctx context.Context) error {
 		}
 	}
 	for _, f := range a.base.frags {
-		if !a.fresh.Contains(uint32(f.ID)) {
+		id := uint32(f.ID)
+		fresh := a.fresh.Contains(id)
+		// An index that covered the fragment may have been dropped.
+		load := !a.base.indexed.Contains(id) && (fresh || a.v.base.indexed.Contains(id))
+		if !fresh && !load {
 			continue
 		}
 		err := a.t.eachKey(ctx, a.base.ds, f, a.base.fieldIDs, false, func(first uint64, keys []rowkey.Key, _ *array.Boolean) error {
-			if err := a.base.index(uint32(f.ID), first, keys); err != nil {
-				return err
+			if load {
+				if err := a.base.index(id, first, keys); err != nil {
+					return err
+				}
 			}
-			return a.killed(uint32(f.ID), uint32(first), keys)
+			if !fresh {
+				return nil
+			}
+			return a.killed(ctx, id, uint32(first), keys)
 		})
 		if err != nil {
 			return fmt.Errorf("adopt fragment %d: %w", f.ID, err)
@@ -190,7 +199,8 @@ func (a *adoption) read(ctx context.Context) error {
 
 // killed records which rows of a run of a fresh fragment are replaced: by the oldest pending generation that has the
 // key, since that one's merge deletes the row.
-func (a *adoption) killed(frag, first uint32, keys []rowkey.Key) error {
+func (a *adoption) killed(ctx context.Context, frag, first uint32, keys []rowkey.Key) error {
+	var left []rowkey.Key
 	for i, k := range keys {
 		at := rowaddr.New(frag, first+uint32(i))
 		if !a.base.alive(at) {
@@ -204,13 +214,15 @@ func (a *adoption) killed(frag, first uint32, keys []rowkey.Key) error {
 			a.base.deaths.Kill(at, 0, g.id)
 			continue
 		}
-		if _, n, err := a.base.find(k); err != nil {
-			return err
-		} else if n > 1 {
+		left = append(left, k)
+	}
+	rows, err := a.base.rowsOf(ctx, left)
+	for _, r := range rows {
+		if len(r) > 1 {
 			a.twice++
 		}
 	}
-	return nil
+	return err
 }
 
 func (a *adoption) oldestWith(k rowkey.Key) (*generation, error) {
@@ -243,7 +255,7 @@ func (a *adoption) oldestWith(k rowkey.Key) (*generation, error) {
 }
 
 // publish brings the deaths up to date with commits held off and swaps the Version.
-func (a *adoption) publish(h Hooks) error {
+func (a *adoption) publish(ctx context.Context, h Hooks) error {
 	t := a.t
 	t.latch.Lock()
 	defer t.latch.Unlock()
@@ -267,7 +279,7 @@ func (a *adoption) publish(h Hooks) error {
 	a.carry(cur)
 	for g := range cur.all() {
 		if a.pending(g) && g.births.At(^uint64(0)) > a.marks[g.id] {
-			if err := a.base.killBy(g, a.marks[g.id]); err != nil {
+			if err := a.base.killBy(ctx, g, a.marks[g.id]); err != nil {
 				return err
 			}
 		}
@@ -298,28 +310,35 @@ func (a *adoption) carry(cur *Version) {
 }
 
 // killBy records the deaths of rows whose keys g has at or above a row.
-func (b *base) killBy(g *generation, from uint32) error {
-	return g.keys.Range("", "", func(k rowkey.Key, row uint64, _ bool) (bool, error) {
-		if row < uint64(from) {
-			return true, nil
+func (b *base) killBy(ctx context.Context, g *generation, from uint32) error {
+	var keys []rowkey.Key
+	err := g.keys.Range("", "", func(k rowkey.Key, row uint64, _ bool) (bool, error) {
+		if row >= uint64(from) {
+			keys = append(keys, k)
 		}
-		return true, b.killKey(k, g.id)
+		return true, nil
 	})
-}
-
-// killKey records the death of the rows of a key that nothing has replaced yet.
-func (b *base) killKey(k rowkey.Key, killer SourceID) error {
-	hits, err := b.keys.Rows(k)
 	if err != nil {
 		return err
 	}
-	for _, h := range hits {
-		// Why all of them: an outside append may have brought the key a second time.
-		if at := rowaddr.Addr(h.Row); b.alive(at) && !b.deaths.Known(at) {
-			b.deaths.Kill(at, 0, killer)
+	return b.killKeys(ctx, keys, g.id)
+}
+
+// killKeys records the death of the rows of keys that nothing has replaced yet.
+func (b *base) killKeys(ctx context.Context, keys []rowkey.Key, killer SourceID) error {
+	if len(keys) == 0 || len(b.frags) == 0 {
+		return nil
+	}
+	rows, err := b.rowsOf(ctx, keys)
+	for _, list := range rows {
+		for _, at := range list {
+			// Why all of them: an outside append may have brought the key a second time.
+			if !b.deaths.Known(at) {
+				b.deaths.Kill(at, 0, killer)
+			}
 		}
 	}
-	return nil
+	return err
 }
 
 // Twice says how many keys outside commits have brought a second time since the table was opened.

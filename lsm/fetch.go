@@ -16,9 +16,9 @@ import (
 )
 
 // Locate finds the row of a key at the snapshot; a deleted key has none.
-func (s *Snapshot) Locate(_ context.Context, k rowkey.Key) (Location, bool, error) {
-	loc, tombstone, ok, err := s.v.locate(k, s.s)
-	return loc, ok && !tombstone, err
+func (s *Snapshot) Locate(ctx context.Context, k rowkey.Key) (Location, bool, error) {
+	f, err := s.v.locateOne(ctx, k, s.s)
+	return f.loc, f.ok && !f.tombstone, err
 }
 
 // Row returns the columns (physical positions) of the row of a key at the snapshot.

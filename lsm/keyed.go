@@ -82,17 +82,15 @@ func (k *keyedScan) Close() error {
 func (k *keyedScan) keyStep() ([]hit, error) {
 	n := min(len(k.keys), k.rows)
 	var hits []hit
-	for _, key := range k.keys[:n] {
-		if i, ok := slices.BinarySearch(k.own.Keys, key); ok {
-			hits = append(hits, hit{key: key, row: k.own.Rows[i], gone: k.own.Rows[i] == nil})
-			continue
-		}
-		loc, tombstone, ok, err := k.s.v.locate(key, k.s.s)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			hits = append(hits, hit{key: key, loc: loc, gone: tombstone})
+	stored, err := k.s.v.locate(k.ctx, k.keys[:n], k.s.s)
+	if err != nil {
+		return nil, err
+	}
+	for i, key := range k.keys[:n] {
+		if o, ok := slices.BinarySearch(k.own.Keys, key); ok {
+			hits = append(hits, hit{key: key, row: k.own.Rows[o], gone: k.own.Rows[o] == nil})
+		} else if f := stored[i]; f.ok {
+			hits = append(hits, hit{key: key, loc: f.loc, gone: f.tombstone})
 		}
 	}
 	k.keys = k.keys[n:]
@@ -123,11 +121,14 @@ func (k *keyedScan) rangeStep() ([]hit, error) {
 			}
 		}
 	}
-	err := k.sourceRange(seen, lower, v.base.keys, func(key rowkey.Key, row uint64, _ bool) (hit, bool) {
-		return hit{key: key, loc: Location{Addr: rowaddr.Addr(row)}}, v.base.alive(rowaddr.Addr(row))
-	})
-	if err != nil {
-		return nil, err
+	for _, r := range v.base.ranges(k.ctx) {
+		err := k.sourceRange(seen, lower, r, func(key rowkey.Key, row uint64, _ bool) (hit, bool) {
+			at := rowaddr.Addr(row)
+			return hit{key: key, loc: Location{Addr: at}}, v.base.answersFor(r, at) && v.base.alive(at)
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	hits := make([]hit, 0, len(seen))
 	for _, h := range seen {

@@ -74,7 +74,9 @@ type fold struct {
 
 	dead     map[uint32]*roaring.Bitmap // base rows that die, by fragment
 	emitted  []*roaring.Bitmap          // per pending generation: offsets copied, in order
-	keys     []rowkey.Key               // keys of the copied rows, in order
+	keys     []rowkey.Key               // keys of the copied rows, in order, unless the primary index takes them
+	copied   int                        // rows
+	index    *segmentBuilder            // nil if the key cannot be indexed
 	written  []*table.Fragment          // new fragments, in order
 	stale    staleKeys
 	writer   *table.FragmentWriter
@@ -107,6 +109,9 @@ func (t *Table) mergeOnce(ctx context.Context) (err error) {
 		}
 	}()
 	f.collectDeaths()
+	if f.index, err = t.newSegmentBuilder(v.base); err != nil {
+		return err
+	}
 	if err := f.copyRows(ctx); err != nil {
 		return err
 	}
@@ -203,7 +208,10 @@ func (f *fold) copyBatch(ctx context.Context, g *generation, first uint32, rec a
 		}
 		mask.Set(i)
 		kept.Add(off)
-		f.keys = append(f.keys, keys[i])
+		f.copied++
+		if f.index == nil {
+			f.keys = append(f.keys, keys[i])
+		}
 	}
 	if mask.Count() == 0 {
 		return nil
@@ -218,7 +226,7 @@ func (f *fold) copyBatch(ctx context.Context, g *generation, first uint32, rec a
 
 // retireBaseKey remembers the base key entries that the merge makes useless.
 func (f *fold) retireBaseKey(k rowkey.Key) error {
-	if len(f.dead) == 0 {
+	if len(f.dead) == 0 || !f.v.base.bare {
 		return nil
 	}
 	hits, err := f.v.base.keys.Rows(k)
@@ -257,6 +265,9 @@ func (f *fold) write(ctx context.Context, rec arrow.RecordBatch) error {
 	if err := f.writer.Write(rec); err != nil {
 		return err
 	}
+	if err := f.index.add(len(f.written), uint64(f.inWriter), rec); err != nil {
+		return err
+	}
 	if f.inWriter += rec.NumRows(); f.inWriter >= f.t.o.RowsPerFragment {
 		return f.finishFragment(ctx)
 	}
@@ -270,6 +281,9 @@ func (f *fold) finishFragment(ctx context.Context) error {
 	frag, err := f.writer.Finish(ctx)
 	f.writer = nil
 	if err != nil {
+		return err
+	}
+	if err := f.index.endFragment(len(f.written)); err != nil {
 		return err
 	}
 	f.written = append(f.written, frag)
@@ -307,26 +321,29 @@ func (f *fold) commit(ctx context.Context) (*table.Dataset, error) {
 	for _, field := range b.ds.Schema().Fields {
 		op.FieldsForPreservingFragBitmap = append(op.FieldsForPreservingFragBitmap, uint32(field.ID))
 	}
-	return b.ds.Commit(ctx, op)
+	if err := f.index.finish(ctx, b, f.dead, &op); err != nil {
+		return nil, err
+	}
+	ds, err := b.ds.Commit(ctx, op)
+	if errors.Is(err, errs.ErrConflict) {
+		f.t.discardSegments(ctx, op)
+	}
+	return ds, err
 }
 
 // publish indexes the new fragments, translates the deaths that arrived meanwhile and swaps the Version.
 func (f *fold) publish(ctx context.Context, ds *table.Dataset) error {
 	t, old := f.t, f.v.base
-	deaths := NewDeathLog()
-	nb, err := newBase(ctx, ds, t.physical, old.keys, deaths)
+	nb, err := t.openBase(ctx, ds, old, old.keys)
 	if err != nil {
 		return t.stop(err)
 	}
+	deaths := nb.deaths
 	addrs, err := f.newAddresses(nb)
 	if err != nil {
 		return t.stop(err)
 	}
-	rows := make([]uint64, len(addrs))
-	for i, a := range addrs {
-		rows[i] = uint64(a)
-	}
-	if err := nb.keys.Put(f.keys, rows, nil); err != nil {
+	if err := f.remember(nb, addrs); err != nil {
 		return t.stop(err)
 	}
 	t.latch.Lock()
@@ -364,6 +381,21 @@ func (f *fold) publish(ctx context.Context, ds *table.Dataset) error {
 	return nil
 }
 
+// remember keeps the keys of copied rows in memory if no index segment has them.
+func (f *fold) remember(nb *base, addrs []rowaddr.Addr) error {
+	if f.index != nil {
+		if nb.bare {
+			return fmt.Errorf("version %d has fragments that its primary index does not cover: %w", nb.ds.Version(), errs.ErrConflict)
+		}
+		return nil
+	}
+	rows := make([]uint64, len(addrs))
+	for i, a := range addrs {
+		rows[i] = uint64(a)
+	}
+	return nb.keys.Put(f.keys, rows, nil)
+}
+
 // remaining is the generations of v that were not folded in.
 func (f *fold) remaining(v *Version) [][]*generation {
 	out := make([][]*generation, len(v.gens))
@@ -386,7 +418,7 @@ func (f *fold) newAddresses(nb *base) ([]rowaddr.Addr, error) {
 		return nil, fmt.Errorf("merge wrote %d fragments, version %d has %d new ones: %w",
 			len(f.written), nb.ds.Version(), len(fresh), errs.ErrConflict)
 	}
-	addrs := make([]rowaddr.Addr, 0, len(f.keys))
+	addrs := make([]rowaddr.Addr, 0, f.copied)
 	for i, frag := range fresh {
 		if frag.PhysicalRows != f.written[i].PhysicalRows {
 			return nil, fmt.Errorf("new fragment %d has %d rows, wrote %d: %w", frag.ID, frag.PhysicalRows, f.written[i].PhysicalRows, errs.ErrConflict)
@@ -395,8 +427,8 @@ func (f *fold) newAddresses(nb *base) ([]rowaddr.Addr, error) {
 			addrs = append(addrs, rowaddr.New(uint32(frag.ID), off))
 		}
 	}
-	if len(addrs) != len(f.keys) {
-		return nil, fmt.Errorf("merge copied %d rows, new fragments have %d: %w", len(f.keys), len(addrs), errs.ErrConflict)
+	if len(addrs) != f.copied {
+		return nil, fmt.Errorf("merge copied %d rows, new fragments have %d: %w", f.copied, len(addrs), errs.ErrConflict)
 	}
 	return addrs, nil
 }

@@ -86,13 +86,16 @@ func (t *Table) bind(ds *table.Dataset) (*sharder, error) {
 	return newSharder(ds.MemWAL(), ds.Schema(), t.physical, t.keyCols, t.encoder)
 }
 
-// loadBase indexes the keys of every live base row.
+// loadBase opens the base and reads the keys of the fragments that its primary index does not cover.
 func (t *Table) loadBase(ctx context.Context, ds *table.Dataset) (*base, error) {
-	b, err := newBase(ctx, ds, t.physical, &keySpace{Space: t.o.Keys.New()}, NewDeathLog())
+	b, err := t.openBase(ctx, ds, nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range b.frags {
+		if b.indexed.Contains(uint32(f.ID)) {
+			continue
+		}
 		err := t.eachKey(ctx, ds, f, b.fieldIDs, false, func(first uint64, keys []rowkey.Key, _ *array.Boolean) error {
 			return b.index(uint32(f.ID), first, keys)
 		})
@@ -306,25 +309,31 @@ func (t *Table) attach(gs *genState, ds *table.Dataset) (*generation, error) {
 // rebuild indexes the keys of a flushed generation and records which older rows they replace.
 func (r *recovery) rebuild(ctx context.Context, g *generation) error {
 	return r.t.eachKey(ctx, g.ds, g.frag, g.fieldIDs, true, func(first uint64, keys []rowkey.Key, tomb *array.Boolean) error {
-		return r.absorb(g, uint32(first), keys, func(i int) bool { return tomb.Value(i) }, true)
+		return r.absorb(ctx, g, uint32(first), keys, func(i int) bool { return tomb.Value(i) }, true)
 	})
 }
 
 // absorb records the deaths that the rows first, first+1, … of g cause, in row order, and indexes their keys
 // if put is set.
-func (r *recovery) absorb(g *generation, first uint32, keys []rowkey.Key, tomb func(int) bool, put bool) error {
+func (r *recovery) absorb(ctx context.Context, g *generation, first uint32, keys []rowkey.Key, tomb func(int) bool, put bool) error {
 	inBatch := make(map[rowkey.Key]uint32)
 	rows := make([]uint64, len(keys))
 	dead := make([]bool, len(keys))
+	var older []rowkey.Key // that only the base may have
 	for i, k := range keys {
 		row := first + uint32(i)
 		rows[i], dead[i] = uint64(row), tomb(i)
 		if prev, ok := inBatch[k]; ok {
 			g.deaths.Kill(rowaddr.Addr(prev), 0, g.id)
-		} else if err := r.killOlder(g, k, first); err != nil {
+		} else if killed, err := r.killOlder(g, k, first); err != nil {
 			return err
+		} else if !killed {
+			older = append(older, k)
 		}
 		inBatch[k] = row
+	}
+	if err := r.v.base.killKeys(ctx, older, g.id); err != nil {
+		return err
 	}
 	if !put {
 		return nil
@@ -332,27 +341,24 @@ func (r *recovery) absorb(g *generation, first uint32, keys []rowkey.Key, tomb f
 	return g.keys.Put(keys, rows, dead)
 }
 
-// killOlder records the death of the newest row of k before row `below` of g.
-func (r *recovery) killOlder(g *generation, k rowkey.Key, below uint32) error {
+// killOlder records the death of the newest row of k before row `below` of g, unless that is in the base.
+func (r *recovery) killOlder(g *generation, k rowkey.Key, below uint32) (killed bool, err error) {
 	row, _, ok, err := g.keys.Newest(k, uint64(below))
 	if err != nil {
-		return err
+		return false, err
 	}
 	if ok {
 		g.deaths.Kill(rowaddr.Addr(row), 0, g.id)
-		return nil
+		return true, nil
 	}
 	// Why not the Version's locate: a key of a shard made by hand counts within that shard only.
 	own := r.v.gens[g.sh.ordinal]
-	loc, _, ok, err := locateIn(own[:len(own)-1], k, ^uint64(0))
-	if err == nil && !ok {
-		return r.v.base.killKey(k, g.id)
+	f, err := locateIn(own[:len(own)-1], k, ^uint64(0))
+	if err != nil || !f.ok {
+		return false, err
 	}
-	if err != nil {
-		return err
-	}
-	r.v.deaths(loc.Source).Kill(loc.Addr, 0, g.id)
-	return nil
+	r.v.deaths(f.loc.Source).Kill(f.loc.Addr, 0, g.id)
+	return true, nil
 }
 
 // replay appends the WAL from a position on to MemTables and returns the number of rows. Spec: memwal.md §8.4.
@@ -378,7 +384,7 @@ func (r *recovery) replay(ctx context.Context, sh *shard, from wal.Position) (ro
 			}
 		}
 		for _, rec := range e.Batches {
-			if err := r.append(sh, rec); err != nil {
+			if err := r.append(ctx, sh, rec); err != nil {
 				return fmt.Errorf("replay WAL entry %d: %w", e.Position, err)
 			}
 			rows += int(rec.NumRows())
@@ -421,7 +427,7 @@ func (t *Table) newGeneration(sh *shard, number uint64) (*generation, error) {
 	return &generation{genState: gs, mem: mem}, nil
 }
 
-func (r *recovery) append(sh *shard, rec arrow.RecordBatch) error {
+func (r *recovery) append(ctx context.Context, sh *shard, rec arrow.RecordBatch) error {
 	conf, err := wal.Conform(rec, r.t.memSchema, r.t.keyCols)
 	if err != nil {
 		return err
@@ -439,7 +445,7 @@ func (r *recovery) append(sh *shard, rec arrow.RecordBatch) error {
 	if r.t.o.Planted.SkipReplayedTombstone && tomb.Len() > 0 && tomb.Value(0) {
 		return nil
 	}
-	if err := r.absorb(g, g.mem.Rows(), keys, tomb.Value, false); err != nil {
+	if err := r.absorb(ctx, g, g.mem.Rows(), keys, tomb.Value, false); err != nil {
 		return err
 	}
 	_, err = g.mem.Append(conf, 0)

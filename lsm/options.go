@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"lancesql/indexes/pkstore"
+	"lancesql/indexes/store"
 	"lancesql/internal/clock"
 	"lancesql/internal/objstore"
 )
@@ -19,6 +20,7 @@ import (
 type Options struct {
 	Store objstore.Store
 	Keys  *pkstore.Store // key index of MemTables, generations and base; rebuilt at open
+	Pages *store.Cache   // decoded pages of primary index segments; nil: one for each segment
 	Log   *slog.Logger
 	Clock clock.Clock
 	Alloc memory.Allocator

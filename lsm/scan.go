@@ -75,13 +75,13 @@ func (sc *scan) hideOverlay(own *Overlay) error {
 	if own == nil {
 		return nil
 	}
-	for _, k := range own.Keys {
-		loc, _, ok, err := sc.s.v.locate(k, sc.s.s)
-		if err != nil {
-			return err
-		}
-		if ok {
-			sc.hidden[loc.Source] = append(sc.hidden[loc.Source], uint64(loc.Addr))
+	stored, err := sc.s.v.locate(sc.ctx, own.Keys, sc.s.s)
+	if err != nil {
+		return err
+	}
+	for _, f := range stored {
+		if f.ok {
+			sc.hidden[f.loc.Source] = append(sc.hidden[f.loc.Source], uint64(f.loc.Addr))
 		}
 	}
 	for _, rows := range sc.hidden {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/google/uuid"
 
 	"lancesql/indexes/pkstore"
 	"lancesql/internal/rowkey"
@@ -50,12 +51,19 @@ type base struct {
 	deleted  map[uint32]*roaring.Bitmap // deletion vectors, absent = none
 	fieldIDs []int32                    // by physical column position
 	deaths   *DeathLog
-	keys     *keySpace // key -> addresses over all base versions still alive; candidates must be checked
+	segs     []pkUse         // BTREE segments over the primary key
+	primary  []uuid.UUID     // every segment of the primary index, used or not
+	indexed  *roaring.Bitmap // fragments that segs answer for
+	bare     bool            // there are fragments that no segment covers: their keys are in memory
+	keys     *keySpace       // key -> addresses of those, over several base versions; candidates must be checked
 }
 
-func newBase(ctx context.Context, ds *table.Dataset, physical *arrow.Schema, keys *keySpace, deaths *DeathLog) (*base, error) {
+// openBase opens a base version: its deletion vectors and the segments of its primary index, those of prev (may be nil)
+// without reading them again. The keys of fragments that no segment covers are the caller's to put into b.keys, which is
+// keys, or an empty space if there are no such fragments.
+func (t *Table) openBase(ctx context.Context, ds *table.Dataset, prev *base, keys *keySpace) (*base, error) {
 	b := &base{
-		ds: ds, frags: ds.Fragments(), deaths: deaths, keys: keys,
+		ds: ds, frags: ds.Fragments(), deaths: NewDeathLog(), keys: keys,
 		byID: make(map[uint32]*table.Fragment), deleted: make(map[uint32]*roaring.Bitmap),
 	}
 	for _, f := range b.frags {
@@ -70,8 +78,17 @@ func newBase(ctx context.Context, ds *table.Dataset, physical *arrow.Schema, key
 		}
 	}
 	var err error
-	b.fieldIDs, err = fieldIDs(ds, physical)
-	return b, err
+	if b.fieldIDs, err = fieldIDs(ds, t.physical); err != nil {
+		return nil, err
+	}
+	if err := t.openSegments(ctx, b, prev); err != nil {
+		return nil, err
+	}
+	b.bare = b.indexed.GetCardinality() < uint64(len(b.frags))
+	if !b.bare || keys == nil {
+		b.keys = &keySpace{Space: t.o.Keys.New()}
+	}
+	return b, nil
 }
 
 // fieldIDs maps physical column positions to the field ids of a dataset, by name.
@@ -95,25 +112,6 @@ func (b *base) alive(a rowaddr.Addr) bool {
 	}
 	dv := b.deleted[a.Fragment()]
 	return dv == nil || !dv.Contains(a.Offset())
-}
-
-// find returns the base row of a key and how many there are: more than one only if an outsider brought the key
-// again. The row is one that no commit has replaced, if there is such a one.
-func (b *base) find(k rowkey.Key) (a rowaddr.Addr, n int, err error) {
-	hits, err := b.keys.Rows(k)
-	if err != nil {
-		return 0, 0, err
-	}
-	for _, h := range hits {
-		at := rowaddr.Addr(h.Row)
-		if !b.alive(at) {
-			continue
-		}
-		if n++; n == 1 || b.deaths.Known(a) {
-			a = at
-		}
-	}
-	return a, n, nil
 }
 
 // genState is what the two forms of a generation share: a flush keeps offsets (I3).

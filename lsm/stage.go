@@ -79,18 +79,23 @@ func (s *Staged) build(ctx context.Context, ops []Op) error {
 	parts := make(map[int]*stagedPart)
 	var dying []Location    // of the rows that deletes remove
 	var graves []arrowx.Row // the delete rows, in the same order
-	for _, op := range ops {
-		// Why: everything applied so far counts, whatever views exist; the writer holds the key's lock until its
-		// commit is applied.
-		loc, dead, ok, err := s.v.locate(op.Key, ^uint64(0))
-		if err != nil {
-			return err
-		}
-		if op.Row == nil && (!ok || dead) {
+	keys := make([]rowkey.Key, len(ops))
+	for i, op := range ops {
+		keys[i] = op.Key
+	}
+	// Why at the greatest number: everything applied so far counts, whatever views exist; the writer holds the key's
+	// lock until its commit is applied.
+	stored, err := s.v.locate(ctx, keys, ^uint64(0))
+	if err != nil {
+		return err
+	}
+	for i, op := range ops {
+		loc, ok := stored[i].loc, stored[i].ok
+		if op.Row == nil && (!ok || stored[i].tombstone) {
 			continue
 		}
-		if err := s.checkOnce(op.Key, loc, ok); err != nil {
-			return err
+		if stored[i].twice {
+			return fmt.Errorf("the table holds the key more than once, another writer added it again: %w", errs.ErrAmbiguousKey)
 		}
 		row := make(arrowx.Row, width+1)
 		if op.Row == nil {
@@ -123,17 +128,6 @@ func (s *Staged) build(ctx context.Context, ops []Op) error {
 		s.parts = append(s.parts, p)
 	}
 	return nil
-}
-
-// checkOnce refuses a write of a base row whose key an outsider brought a second time: one of the two would stay.
-func (s *Staged) checkOnce(k rowkey.Key, loc Location, found bool) error {
-	if !found || loc.Source != 0 {
-		return nil
-	}
-	if _, n, err := s.v.base.find(k); err != nil || n < 2 {
-		return err
-	}
-	return fmt.Errorf("the table holds the key more than once, another writer added it again: %w", errs.ErrAmbiguousKey)
 }
 
 // part returns the part of the shard that takes the write: the one the key's newest row lies in, if that is a

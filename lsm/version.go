@@ -68,43 +68,90 @@ func (v *Version) replaced(shard int, gens []*generation) *Version {
 	return n
 }
 
-// locate finds the row of the key at s, newest source first: the first hit decides. A tombstone is returned
+// found is where the newest row of a key lies.
+type found struct {
+	loc       Location
+	ok        bool // there is a row
+	tombstone bool // and it says that the key is deleted
+	twice     bool // the base has several live rows of the key
+}
+
+// locate finds the row of each key at s, newest source first: the first hit decides. A tombstone is returned
 // as a hit, because the tombstone row itself is what a later write replaces.
-func (v *Version) locate(k rowkey.Key, s uint64) (loc Location, tombstone, ok bool, err error) {
+func (v *Version) locate(ctx context.Context, keys []rowkey.Key, s uint64) ([]found, error) {
+	out := make([]found, len(keys))
+	var rest []int
+	for i, k := range keys {
+		var err error
+		if out[i], err = v.locateAbove(k, s); err != nil {
+			return nil, err
+		}
+		if !out[i].ok {
+			rest = append(rest, i)
+		}
+	}
+	if len(rest) == 0 || len(v.base.frags) == 0 {
+		return out, nil
+	}
+	missing := keys
+	if len(rest) < len(keys) {
+		missing = make([]rowkey.Key, len(rest))
+		for n, i := range rest {
+			missing[n] = keys[i]
+		}
+	}
+	rows, err := v.base.rowsOf(ctx, missing)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range rest {
+		if len(rows[n]) > 0 {
+			out[i] = found{loc: Location{Addr: v.base.newestOf(rows[n])}, ok: true, twice: len(rows[n]) > 1}
+		}
+	}
+	return out, nil
+}
+
+// locateOne is locate for a single key.
+func (v *Version) locateOne(ctx context.Context, k rowkey.Key, s uint64) (found, error) {
+	list, err := v.locate(ctx, []rowkey.Key{k}, s)
+	if err != nil {
+		return found{}, err
+	}
+	return list[0], nil
+}
+
+// locateAbove finds the row of a key at s in the sources above the base.
+func (v *Version) locateAbove(k rowkey.Key, s uint64) (found, error) {
 	ordinal, _, exists, err := v.set.of(k)
 	if err != nil {
-		return Location{}, false, false, err
+		return found{}, err
 	}
 	if exists {
-		if loc, tombstone, ok, err = locateIn(v.gens[ordinal], k, s); ok || err != nil {
-			return loc, tombstone, ok, err
+		if f, err := locateIn(v.gens[ordinal], k, s); f.ok || err != nil {
+			return f, err
 		}
 	}
 	for _, m := range v.set.manual {
-		if loc, tombstone, ok, err = locateIn(v.gens[m], k, s); ok || err != nil {
-			return loc, tombstone, ok, err
+		if f, err := locateIn(v.gens[m], k, s); f.ok || err != nil {
+			return f, err
 		}
 	}
-	a, n, err := v.base.find(k)
-	if err != nil || n == 0 {
-		return Location{}, false, false, err
-	}
-	return Location{Addr: a}, false, true, nil
+	return found{}, nil
 }
 
 // locateIn finds the row of the key at s in the generations of one shard.
-func locateIn(gens []*generation, k rowkey.Key, s uint64) (loc Location, tombstone, ok bool, err error) {
-	for i := len(gens) - 1; i >= 0; i-- {
-		g := gens[i]
+func locateIn(gens []*generation, k rowkey.Key, s uint64) (found, error) {
+	for _, g := range slices.Backward(gens) {
 		row, dead, hit, err := g.find(k, s)
 		if err != nil {
-			return Location{}, false, false, err
+			return found{}, err
 		}
 		if hit {
-			return Location{Source: g.id, Addr: rowaddr.Addr(row)}, dead, true, nil
+			return found{loc: Location{Source: g.id, Addr: rowaddr.Addr(row)}, ok: true, tombstone: dead}, nil
 		}
 	}
-	return Location{}, false, false, nil
+	return found{}, nil
 }
 
 // publishLocked makes v the newest Version. Predecessors whose views v can serve leave the chain.
@@ -122,6 +169,9 @@ func (t *Table) publishLocked(v *Version) {
 func (t *Table) retainLocked(v *Version) {
 	t.alive[v] = struct{}{}
 	v.base.keys.refs++
+	for _, u := range v.base.segs {
+		u.refs++
+	}
 	for g := range v.all() {
 		g.refs++
 		if g.mem != nil {
@@ -148,6 +198,11 @@ func (t *Table) freeLocked(v *Version) {
 	delete(t.alive, v)
 	if v.base.keys.refs--; v.base.keys.refs == 0 {
 		t.drop(v.base.keys.Drop())
+	}
+	for _, u := range v.base.segs {
+		if u.refs--; u.refs == 0 {
+			t.drop(u.x.Close())
+		}
 	}
 	for g := range v.all() {
 		if g.mem != nil {
@@ -227,17 +282,17 @@ func (s *Snapshot) Release() {
 
 // Unchanged reports whether the newest row of the key at the snapshot is the same physical row as at the older
 // CommitSeq s. If the snapshot's Version cannot tell, the answer is false.
-func (s *Snapshot) Unchanged(_ context.Context, k rowkey.Key, older uint64) (bool, error) {
+func (s *Snapshot) Unchanged(ctx context.Context, k rowkey.Key, older uint64) (bool, error) {
 	if s.v.floor > older {
 		return false, nil
 	}
-	now, _, okNow, err := s.v.locate(k, s.s)
+	now, err := s.v.locateOne(ctx, k, s.s)
 	if err != nil {
 		return false, err
 	}
-	then, _, okThen, err := s.v.locate(k, older)
+	then, err := s.v.locateOne(ctx, k, older)
 	if err != nil {
 		return false, err
 	}
-	return okNow == okThen && now == then, nil
+	return now.ok == then.ok && now.loc == then.loc, nil
 }

@@ -74,7 +74,54 @@ func (o Update) apply(_ context.Context, b *builder) error {
 		MergedGenerations: mergedProtos(o.Merged), FieldsForPreservingFragBitmap: o.FieldsForPreservingFragBitmap,
 		UpdateMode: pb.UpdateMode_REWRITE_ROWS,
 	}}
-	return b.add(o.NewFragments)
+	if err := b.add(o.NewFragments); err != nil {
+		return err
+	}
+	return b.alongside(o)
+}
+
+// alongside puts the index segments of an update into the new version.
+func (b *builder) alongside(o Update) error {
+	for _, id := range o.ReplacedIndexes {
+		i := slices.IndexFunc(b.indices, func(e *pb.IndexMetadata) bool { return string(e.Uuid.Uuid) == string(id[:]) })
+		if i < 0 {
+			return fmt.Errorf("index entry %s is not in version %d: %w", id, b.m.Version-1, errs.ErrConflict)
+		}
+		b.indices = slices.Delete(b.indices, i, i+1)
+	}
+	have := make(map[uint64]bool, len(b.fragments))
+	for _, f := range b.fragments {
+		have[f.ID] = true
+	}
+	for _, e := range o.NewIndexes {
+		if e.DatasetVersion == 0 {
+			e.DatasetVersion = b.m.Version
+		}
+		for _, id := range e.Fragments.ToArray() {
+			if !have[uint64(id)] {
+				return fmt.Errorf("index segment %s covers fragment %d, which version %d does not have: %w", e.Name, id, b.m.Version, errs.ErrConflict)
+			}
+		}
+		p, err := b.newEntry(e)
+		if err != nil {
+			return err
+		}
+		b.indices = append(b.indices, p)
+	}
+	return b.caughtUp(o.CaughtUp)
+}
+
+// caughtUp records that indexes cover everything merged. Spec: MemWAL, "Index catch-up".
+func (b *builder) caughtUp(names []string) error {
+	if len(names) == 0 || b.memwal == nil {
+		return nil
+	}
+	next := b.memwal.Clone()
+	for _, name := range names {
+		next.Catchup = slices.DeleteFunc(next.Catchup, func(c IndexCatchup) bool { return c.Index == name })
+		next.Catchup = append(next.Catchup, IndexCatchup{Index: name, CaughtUp: slices.Clone(next.Merged)})
+	}
+	return b.setMemWAL(next)
 }
 
 func (o CreateIndex) apply(_ context.Context, b *builder) error {

@@ -133,16 +133,21 @@ func (b *builder) add(list []*Fragment) error {
 	return nil
 }
 
-func (b *builder) nextFragmentID() uint64 {
+func (b *builder) nextFragmentID() uint64 { return nextFragmentID(b.m, b.fragments) }
+
+func nextFragmentID(m *pb.Manifest, fragments []*Fragment) uint64 {
 	next := uint64(0)
-	if b.m.MaxFragmentId != nil {
-		next = uint64(*b.m.MaxFragmentId) + 1
+	if m.MaxFragmentId != nil {
+		next = uint64(*m.MaxFragmentId) + 1
 	}
-	for _, f := range b.fragments {
+	for _, f := range fragments {
 		next = max(next, f.ID+1)
 	}
 	return next
 }
+
+// NextFragmentID is the id that a commit on this version gives to its first new fragment; the others follow.
+func (d *Dataset) NextFragmentID() uint64 { return nextFragmentID(d.state.m, d.state.fragments) }
 
 // checkNew establishes what a fragment must satisfy before a version may name it.
 func (b *builder) checkNew(f *Fragment) error {

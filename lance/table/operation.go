@@ -85,6 +85,13 @@ type Update struct {
 	// Merged advances the MemWAL entry: at most one per shard, each strictly after the recorded generation
 	// (else errs.ErrConflict). The version must have the entry (else errs.ErrInvalid).
 	Merged []MergedGeneration
+	// NewIndexes are segments over the fragments of the new version, NewFragments among them, whose ids follow the
+	// greatest one ever used; ReplacedIndexes are those they stand for. They are part of the new version and not of its
+	// transaction file, so they go only with Dataset.Commit: a rebase gives the fragments other ids (errs.ErrConflict).
+	NewIndexes      []IndexEntry
+	ReplacedIndexes []uuid.UUID
+	// CaughtUp names indexes that cover every fragment of the new version: the MemWAL entry records it.
+	CaughtUp []string
 	// InsertsByKey says that NewFragments hold rows which were inserted because no row had their key. Such a commit
 	// does not pass over one that added rows: they may have the key. It is not recorded.
 	InsertsByKey bool
