@@ -41,8 +41,8 @@ const (
 	databasesMax     = 10_000
 	tablesMax        = 100_000
 	columnsMax       = 10_000
-	optionsMax       = 1_000
-	optionBytesMax   = 64 << 10
+	optionsMax       = 50_000 // views, triggers, routines and events are options
+	optionBytesMax   = 1 << 20
 	intentsMax       = 2*tablesMax + databasesMax
 )
 

@@ -12,6 +12,20 @@ import (
 // databaseCollation is what a database has when CREATE DATABASE does not say: MySQL 8's default, not the frontend's.
 const databaseCollation = sql.Collation_utf8mb4_0900_ai_ci
 
+// serverCollation is the collation of databases made without one: the variable collation_server.
+func serverCollation(ctx *sql.Context) sql.CollationID {
+	v, err := ctx.GetSessionVariable(ctx, "collation_server")
+	name, ok := v.(string)
+	if err != nil || !ok {
+		return databaseCollation
+	}
+	c, err := sql.ParseCollation("", name, false)
+	if err != nil || c == sql.Collation_Unspecified {
+		return databaseCollation
+	}
+	return c
+}
+
 // byteOrdered reports whether comparing two texts under the collation is comparing their UTF-8 bytes.
 func byteOrdered(c sql.CollationID) bool {
 	switch c {

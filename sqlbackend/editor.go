@@ -4,13 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/dolthub/go-mysql-server/sql"
 
 	"lancesql/engine"
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
+	"lancesql/lsm"
 )
 
 // editor writes rows of one table into the session's transaction. It serves INSERT, UPDATE, DELETE and REPLACE; the
@@ -124,7 +127,7 @@ func (e *editor) Update(ctx *sql.Context, old, new sql.Row) error {
 	if err != nil {
 		return err
 	}
-	if err := t.checkIdentity(before); err != nil {
+	if err := t.identify(ctx, txn, before); err != nil {
 		return err
 	}
 	if t.rowID >= 0 {
@@ -151,7 +154,7 @@ func (e *editor) Delete(ctx *sql.Context, row sql.Row) error {
 	if err != nil {
 		return err
 	}
-	if err := t.checkIdentity(phys); err != nil {
+	if err := t.identify(ctx, txn, phys); err != nil {
 		return err
 	}
 	if err := t.key.fill(phys); err != nil {
@@ -160,12 +163,50 @@ func (e *editor) Delete(ctx *sql.Context, row sql.Row) error {
 	return e.failed(ctx, txn.Delete(ctx, t.entry, phys))
 }
 
-// checkIdentity fails for a row of a table without a key that does not say which row it is.
-func (t *tableInfo) checkIdentity(row arrowx.Row) error {
-	if t.rowID >= 0 && row[t.rowID] == nil {
-		return fmt.Errorf("row of %s.%s without its row id: %w", t.entry.Database, t.entry.Name, errs.ErrInvalid)
+// identify fills in the row id of a row of a table without a key, if the row does not say it: a trigger does not see
+// hidden columns. Rows of equal content are the same to everybody, so the first one is taken.
+func (t *tableInfo) identify(ctx *sql.Context, txn *engine.Txn, row arrowx.Row) error {
+	if t.rowID < 0 || row[t.rowID] != nil {
+		return nil
 	}
-	return nil
+	start := txn.StatementStart()
+	txn.SetStatementStart(txn.Mark()) // the row may be one that the statement itself wrote
+	defer func() { txn.SetStatementStart(start) }()
+	columns := make([]int, len(row))
+	for i := range columns {
+		columns[i] = i
+	}
+	r, err := txn.Scan(ctx, t.entry, engine.Current, lsm.ScanSpec{Columns: columns})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // read only
+	for {
+		b, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("row of %s.%s is no longer there: %w", t.entry.Database, t.entry.Name, errs.ErrWriteConflict)
+		}
+		if err != nil {
+			return err
+		}
+		for i := range int(b.NumRows()) {
+			if t.sameContent(b, i, row) {
+				row[t.rowID] = arrowx.Value(b.Column(t.rowID), i)
+				b.Release()
+				return nil
+			}
+		}
+		b.Release()
+	}
+}
+
+func (t *tableInfo) sameContent(b arrow.RecordBatch, i int, row arrowx.Row) bool {
+	for c, v := range row {
+		if c != t.rowID && !reflect.DeepEqual(arrowx.Value(b.Column(c), i), v) {
+			return false
+		}
+	}
+	return true
 }
 
 // failed translates what the frontend acts on; other errors go up as they are and get their MySQL number at the top.

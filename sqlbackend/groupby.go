@@ -7,15 +7,30 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/expression/function/aggregation"
 	"github.com/dolthub/go-mysql-server/sql/hash"
 	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/rowexec"
 )
 
 // operators builds the nodes that lancesql executes itself instead of the frontend.
 type operators struct {
 	build func(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) // builds children
+
+	insideTrigger *rowexec.BaseBuilder
+	stock         *rowexec.BaseBuilder // the frontend's own
 }
 
 // Build implements sql.NodeExecBuilder; nil, nil declines the node.
 func (o *operators) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) {
+	if len(row) > 0 && triggered(n) {
+		return o.trigger(ctx, n, row)
+	}
+	return o.build1(ctx, n, row)
+}
+
+// build1 is Build for what is no statement.
+func (o *operators) build1(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) {
+	if call, ok := n.(*plan.Call); ok {
+		return o.call(ctx, call, row)
+	}
 	if g, ok := n.(*plan.GroupBy); ok && len(g.GroupByExprs) > 0 {
 		return o.groupBy(ctx, g, row)
 	}

@@ -23,6 +23,7 @@ type Provider struct {
 
 	mu    sync.RWMutex
 	infos map[engine.TableID]*tableInfo // built at first use, replaced when the entry changes
+	texts map[string]*texts             // by folded database name, as infos
 }
 
 var (
@@ -32,7 +33,7 @@ var (
 
 // NewProvider returns the provider of an engine.
 func NewProvider(e *engine.Engine) *Provider {
-	return &Provider{engine: e, infos: make(map[engine.TableID]*tableInfo)}
+	return &Provider{engine: e, infos: make(map[engine.TableID]*tableInfo), texts: make(map[string]*texts)}
 }
 
 // Engine returns the engine behind the provider.
@@ -62,9 +63,9 @@ func (p *Provider) AllDatabases(*sql.Context) []sql.Database {
 	return out
 }
 
-// CreateDatabase implements sql.MutableDatabaseProvider.
+// CreateDatabase implements sql.MutableDatabaseProvider: the database gets the server's collation.
 func (p *Provider) CreateDatabase(ctx *sql.Context, name string) error {
-	return p.CreateCollatedDatabase(ctx, name, databaseCollation)
+	return p.CreateCollatedDatabase(ctx, name, sql.Collation_Unspecified)
 }
 
 // CreateCollatedDatabase implements sql.CollatedDatabaseProvider.
@@ -73,7 +74,7 @@ func (p *Provider) CreateCollatedDatabase(ctx *sql.Context, name string, collati
 		return err
 	}
 	if collation == sql.Collation_Unspecified {
-		collation = databaseCollation
+		collation = serverCollation(ctx)
 	}
 	err := p.engine.CreateDatabase(ctx, name, map[string]string{collationOption: collation.Name()})
 	if errors.Is(err, errs.ErrExists) {
@@ -118,6 +119,11 @@ func (p *Provider) forgetDropped() {
 	cat := p.engine.Catalog()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for name := range p.texts {
+		if cat.Database(name) == nil {
+			delete(p.texts, name)
+		}
+	}
 	for id := range p.infos {
 		if cat.TableByID(id) == nil {
 			delete(p.infos, id)

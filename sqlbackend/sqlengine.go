@@ -36,7 +36,9 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 	inner := rowexec.NewBuilder(ops, overrides)
 	ops.build = inner.Build
 	root := rowexec.NewBuilder(&rootBuilder{operators: ops, inner: inner}, overrides)
-	inner.Runner, root.Runner = front, front // CALL and DDL hooks run statements through it
+	runner := procedureRunner{front} // CALL and DDL hooks run statements through it
+	a.Runner, inner.Runner, root.Runner = runner, runner, runner
+	ops.wireNested(overrides, runner)
 	a.ExecBuilder = root
 	return front
 }

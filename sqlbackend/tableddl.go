@@ -1,6 +1,7 @@
 package sqlbackend
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,6 +33,9 @@ func (d *Database) createTable(ctx *sql.Context, name string, schema sql.Primary
 	}
 	if e.Table(name) != nil {
 		return sql.ErrTableAlreadyExists.New(name)
+	}
+	if _, view, err := d.GetViewDefinition(ctx, name); err != nil || view {
+		return cmp.Or(err, error(sql.ErrTableAlreadyExists.New(name)))
 	}
 	c := connOf(ctx)
 	if err := c.implicitCommit(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/apd/v3"
@@ -216,11 +217,36 @@ func (q *queryEngine) QueryWithBindings(ctx *sql.Context, text string, parsed sq
 		return nil, nil, nil, err
 	}
 	q.dirty = true
-	s, it, f, err = q.Engine.QueryWithBindings(ctx, text, parsed, bindings, flags)
+	end, err := begin(ctx)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return s, &guardedIter{RowIter: it}, f, nil
+	s, it, f, err = q.Engine.QueryWithBindings(ctx, text, parsed, bindings, flags)
+	if err != nil {
+		end()
+		return nil, nil, nil, err
+	}
+	return s, &guardedIter{RowIter: it, end: end}, f, nil
+}
+
+// PrepareQuery implements gms.QueryEngine.
+func (q *queryEngine) PrepareQuery(ctx *sql.Context, text string) (n sql.Node, err error) {
+	defer caught(&err)
+	end, err := begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return q.Engine.PrepareQuery(ctx, text)
+}
+
+// begin begins a command, as a server does.
+func begin(ctx *sql.Context) (end func(), err error) {
+	c, ok := ctx.Session.(*sqlbackend.Conn)
+	if !ok {
+		return func() {}, nil
+	}
+	return sync.OnceFunc(c.CommandEnd), c.CommandBegin()
 }
 
 // settle brings what was written where the run wants it to be before the next statement: with "merged", into the base
@@ -242,8 +268,11 @@ func (q *queryEngine) run(ctx *sql.Context, text string) error {
 	return err
 }
 
-// guardedIter turns panics into errors.
-type guardedIter struct{ sql.RowIter }
+// guardedIter turns panics into errors and ends the command.
+type guardedIter struct {
+	sql.RowIter
+	end func()
+}
 
 // Next implements sql.RowIter.
 func (g *guardedIter) Next(ctx *sql.Context) (row sql.Row, err error) {
@@ -253,6 +282,7 @@ func (g *guardedIter) Next(ctx *sql.Context) (row sql.Row, err error) {
 
 // Close implements sql.RowIter.
 func (g *guardedIter) Close(ctx *sql.Context) (err error) {
+	defer g.end()
 	defer caught(&err)
 	return g.RowIter.Close(ctx)
 }

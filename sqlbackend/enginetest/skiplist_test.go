@@ -112,6 +112,9 @@ func (s *skipList) compare(t *testing.T, ran []suite, result *nodes) {
 	}
 }
 
+// openReason is that of nodes nobody has looked into.
+const openReason = "open"
+
 // cause gives the failures whose output matches a reason.
 type cause struct {
 	reason  string
@@ -119,17 +122,17 @@ type cause struct {
 	matches string // regular expression; empty: only by hand, in the list itself
 }
 
-// writeSkipList writes the list of a run. A node keeps the reason it has; a new one gets the reason its output matches,
-// or that of the first node before it in the same script, or "open".
+// writeSkipList writes the list of a run. A node gets the reason its output matches, or the one given to it by hand, or
+// that of the first node before it in the same script, or "open".
 func writeSkipList(t *testing.T, old *skipList, result *nodes) {
 	t.Helper()
 	var patterns []*regexp.Regexp
 	for _, c := range causes() {
 		patterns = append(patterns, regexp.MustCompile(c.matches))
 	}
-	why := make(map[string]string)
+	byHand := make(map[string]bool)
 	for _, c := range causes() {
-		why[c.reason] = c.why
+		byHand[c.reason] = c.matches == "" && c.reason != openReason
 	}
 	byReason := make(map[string][]string)
 	inherited := make(map[string]string) // by the script's name
@@ -138,7 +141,7 @@ func writeSkipList(t *testing.T, old *skipList, result *nodes) {
 			continue
 		}
 		reason := ""
-		if r := old.listed[shortName(x.name)]; why[r] != "" && r != "open" {
+		if r := old.listed[shortName(x.name)]; byHand[r] {
 			reason = r
 		}
 		for i, c := range causes() {
@@ -157,7 +160,7 @@ func writeSkipList(t *testing.T, old *skipList, result *nodes) {
 			reason = inherited[script]
 		}
 		if reason == "" {
-			reason = "open"
+			reason = openReason
 		}
 		byReason[reason] = append(byReason[reason], x.outcome+" "+shortName(x.name))
 	}

@@ -1,0 +1,200 @@
+package sqlbackend
+
+import (
+	"context"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/rowexec"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+
+	"lancesql/engine"
+)
+
+// Statements inside statements: those of procedures, which the frontend runs one by one, and those of triggers, which
+// are nodes below the statement that fires them. Each sees what was written before it began.
+
+// procedureRunner runs the statements of procedures, each as a statement of its own.
+type procedureRunner struct {
+	sql.StatementRunner
+}
+
+// QueryWithBindings implements sql.StatementRunner.
+func (r procedureRunner) QueryWithBindings(ctx *sql.Context, query string, parsed sqlparser.Statement, bindings map[string]sqlparser.Expr, flags *sql.QueryFlags) (sql.Schema, sql.RowIter, *sql.QueryFlags, error) {
+	c := connOf(ctx)
+	if c == nil {
+		return r.StatementRunner.QueryWithBindings(ctx, query, parsed, bindings, flags)
+	}
+	it := &innerStatement{conn: c, triggered: ctx.Value(inTrigger{}) != nil}
+	it.call, _ = ctx.Value(inCall{}).(*callState)
+	it.enter()
+	defer it.leave()
+	if parsed != nil {
+		c.MarkStatement(parsed)
+	}
+	schema, rows, f, err := r.StatementRunner.QueryWithBindings(ctx, query, parsed, bindings, flags)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	it.RowIter = rows
+	return schema, it, f, nil
+}
+
+// innerStatement is the rows of a procedure's statement. While it works, the session knows about it and not about the
+// CALL: cursors are open while other statements run.
+type innerStatement struct {
+	sql.RowIter
+	conn  *Conn
+	inner statement
+
+	outer statement
+	txn   *engine.Txn // of the outer statement
+	start engine.Mark
+
+	call       *callState
+	triggered  bool // the CALL stands in a trigger: nothing may be committed before the statement that fired it ends
+	autocommit bool // of the outer statement
+}
+
+func (i *innerStatement) enter() {
+	i.outer, i.txn = i.conn.stmt, i.conn.stmt.begun
+	if i.txn != nil {
+		i.start = i.txn.StatementStart()
+	}
+	i.conn.stmt = i.inner
+	i.call.enter(i.conn)
+	if i.triggered {
+		i.autocommit = !i.conn.GetIgnoreAutoCommit()
+		i.conn.SetIgnoreAutoCommit(true)
+	}
+}
+
+func (i *innerStatement) leave() {
+	i.inner, i.conn.stmt = i.conn.stmt, i.outer
+	if i.txn != nil && !i.txn.Done() {
+		i.txn.SetStatementStart(i.start)
+	}
+	if i.triggered {
+		i.conn.SetIgnoreAutoCommit(!i.autocommit)
+	}
+	i.call.leave(i.conn)
+}
+
+// Next implements sql.RowIter.
+func (i *innerStatement) Next(ctx *sql.Context) (sql.Row, error) {
+	i.enter()
+	defer i.leave()
+	return i.RowIter.Next(ctx)
+}
+
+// Close implements sql.RowIter.
+func (i *innerStatement) Close(ctx *sql.Context) error {
+	i.enter()
+	defer i.leave()
+	return i.RowIter.Close(ctx)
+}
+
+// callState is the transaction of a CALL while none of its statements runs. The frontend takes the transaction away from
+// a procedure, whose statements belong to it all the same.
+type callState struct{ txn sql.Transaction }
+
+// inCall is the key of the context value that holds the callState.
+type inCall struct{}
+
+func (s *callState) enter(c *Conn) {
+	if s != nil {
+		c.BaseSession.SetTransaction(s.txn)
+	}
+}
+
+func (s *callState) leave(c *Conn) {
+	if s != nil {
+		s.txn = c.GetTransaction()
+		c.BaseSession.SetTransaction(nil) // not the session's own, which rolls it back
+	}
+}
+
+// call runs a procedure.
+func (o *operators) call(ctx *sql.Context, n *plan.Call, row sql.Row) (sql.RowIter, error) {
+	c := connOf(ctx)
+	if c == nil || n.Procedure == nil || n.Procedure.ExternalProc != nil {
+		return nil, nil
+	}
+	s := &callState{}
+	s.leave(c)
+	defer s.enter(c)
+	return o.stock.Build(ctx.WithContext(context.WithValue(ctx.Context, inCall{}, s)), n, row)
+}
+
+// inTrigger is the key of a context value: the statement is one of a trigger.
+type inTrigger struct{}
+
+// triggered reports whether n, built with the row that fired a trigger, is a statement of the trigger.
+func triggered(n sql.Node) bool {
+	switch n.(type) {
+	case *plan.TriggerBeginEndBlock, *plan.Set, *plan.InsertInto, *plan.Update, *plan.DeleteFrom, *plan.IfElseBlock,
+		*plan.TriggerExecutor, *plan.Call:
+		return true
+	}
+	return false
+}
+
+// trigger runs what a trigger does for one row. The frontend looks at the node it built, so nothing may stand around it.
+func (o *operators) trigger(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) {
+	txn := txnOf(ctx)
+	if txn == nil {
+		return nil, nil
+	}
+	start := txn.StatementStart()
+	txn.SetStatementStart(txn.Mark())
+	it, err := o.insideTrigger.Build(ctx, n, row)
+	if err != nil {
+		txn.SetStatementStart(start)
+		return nil, err
+	}
+	return &triggerRows{RowIter: it, txn: txn, start: start}, nil
+}
+
+// triggerRows goes back to the statement that fired the trigger when the trigger is done.
+type triggerRows struct {
+	sql.RowIter
+	txn   *engine.Txn
+	start engine.Mark
+}
+
+// Next implements sql.RowIter.
+func (t *triggerRows) Next(ctx *sql.Context) (sql.Row, error) {
+	return t.RowIter.Next(ctx.WithContext(context.WithValue(ctx.Context, inTrigger{}, true)))
+}
+
+// Close implements sql.RowIter.
+func (t *triggerRows) Close(ctx *sql.Context) error {
+	err := t.RowIter.Close(ctx)
+	t.txn.SetStatementStart(t.start)
+	return err
+}
+
+// triggerOperators builds what is inside a trigger: each statement begins where the one before it ended.
+type triggerOperators struct {
+	operators *operators
+}
+
+// Build implements sql.NodeExecBuilder; nil, nil declines the node.
+func (t *triggerOperators) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) {
+	if triggered(n) {
+		if txn := txnOf(ctx); txn != nil {
+			txn.SetStatementStart(txn.Mark())
+		}
+		if _, call := n.(*plan.Call); !call {
+			return nil, nil
+		}
+	}
+	return t.operators.build1(ctx, n, row)
+}
+
+// wireNested makes the builders of nested statements.
+func (o *operators) wireNested(overrides sql.EngineOverrides, runner sql.StatementRunner) {
+	o.insideTrigger = rowexec.NewBuilder(&triggerOperators{operators: o}, overrides)
+	o.stock = rowexec.NewBuilder(nil, overrides)
+	o.insideTrigger.Runner, o.stock.Runner = runner, runner
+}
