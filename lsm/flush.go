@@ -121,7 +121,7 @@ func (t *Table) flushOne(ctx context.Context, g *generation) error {
 	end := sh.ends[g.number]
 	t.mu.Unlock()
 	dir := fmt.Sprintf("%08x_gen_%d", t.o.Random(), g.number)
-	ds, err := t.writeGeneration(ctx, g, sh.dir.path+"/"+dir)
+	ds, keyBytes, err := t.writeGeneration(ctx, g, sh.dir.path+"/"+dir)
 	if err != nil {
 		t.discard(ctx, sh.dir.path+"/"+dir)
 		return err
@@ -138,7 +138,7 @@ func (t *Table) flushOne(ctx context.Context, g *generation) error {
 		}
 		bytes, rows := uint64(g.mem.Bytes()), uint64(g.mem.Rows())
 		m.FlushedGenerations = append(m.FlushedGenerations, &pb.FlushedGeneration{
-			Generation: g.number, Path: dir, InMemoryBytes: &bytes, PhysicalRows: &rows,
+			Generation: g.number, Path: dir, InMemoryBytes: &bytes, PhysicalRows: &rows, PrimaryKeyBytes: &keyBytes,
 		})
 		m.ReplayAfterWalEntryPosition = max(m.ReplayAfterWalEntryPosition, uint64(end))
 		m.WalEntryPositionLastSeen = max(m.WalEntryPositionLastSeen, uint64(sh.log.Next()-1))
@@ -160,15 +160,16 @@ func (t *Table) flushOne(ctx context.Context, g *generation) error {
 	return nil
 }
 
-func (t *Table) writeGeneration(ctx context.Context, g *generation, root string) (*table.Dataset, error) {
+// writeGeneration writes the dataset and the sidecars of a generation. keyBytes is the size of its keys as arrays.
+func (t *Table) writeGeneration(ctx context.Context, g *generation, root string) (ds *table.Dataset, keyBytes uint64, err error) {
 	v, err := t.newest()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer t.release(v)
 	s, err := t.generationSchema(v.base.ds.Schema())
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	chunks := g.mem.Batches(g.mem.Rows())
 	batches := make([]arrow.RecordBatch, len(chunks))
@@ -180,7 +181,11 @@ func (t *Table) writeGeneration(ctx context.Context, g *generation, root string)
 			b.Release()
 		}
 	}()
-	return table.CreateGeneration(ctx, t.o.Store, root, s, batches, settledDuplicates(g))
+	if keyBytes, err = t.writeSidecars(ctx, root, batches); err != nil {
+		return nil, 0, err
+	}
+	ds, err = table.CreateGeneration(ctx, t.o.Store, root, s, batches, settledDuplicates(g))
+	return ds, keyBytes, err
 }
 
 // generationSchema is the base schema, its field ids kept, with non-key columns nullable and the tombstone last.

@@ -62,13 +62,18 @@ type model struct {
 
 func newModel(t *testing.T, seed uint64) *model {
 	t.Helper()
+	return newModelOn(t, seed, objstore.NewMem())
+}
+
+func newModelOn(t *testing.T, seed uint64, st objstore.Store) *model {
+	t.Helper()
 	keys, err := pkstore.Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, keys.Close()) })
 	enc, err := lsm.KeyEncoder(tableSchema(), []int{1})
 	require.NoError(t, err)
 	m := &model{
-		t: t, rng: rand.New(rand.NewPCG(seed, 1)), store: objstore.NewMem(), keys: keys, enc: enc,
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), store: st, keys: keys, enc: enc,
 		now: map[int64]int32{}, views: map[uint64]map[int64]int32{}, counts: map[string]int{},
 	}
 	sharding := lsm.Sharding{}

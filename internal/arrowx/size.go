@@ -11,12 +11,13 @@ import (
 func Bytes(rec arrow.RecordBatch) int64 {
 	var n int64
 	for _, c := range rec.Columns() {
-		n += arrayBytes(c)
+		n += ArrayBytes(c)
 	}
 	return n
 }
 
-func arrayBytes(a arrow.Array) int64 {
+// ArrayBytes returns the bytes that the values of an array take, its slice only.
+func ArrayBytes(a arrow.Array) int64 {
 	n := int64(a.Len())
 	if n == 0 {
 		return 0
@@ -41,7 +42,7 @@ func arrayBytes(a arrow.Array) int64 {
 			return size
 		}
 		per := int64(a.DataType().(*arrow.FixedSizeListType).Len())
-		child := arrayBytes(a.ListValues())
+		child := ArrayBytes(a.ListValues())
 		return size + child*n*per/int64(a.ListValues().Len())
 	}
 	if w, ok := a.DataType().(arrow.FixedWidthDataType); ok && plainFixed(a.DataType()) {

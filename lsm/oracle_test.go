@@ -1,0 +1,76 @@
+package lsm_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"lancesql/internal/arrowx"
+	"lancesql/internal/objstore"
+	"lancesql/internal/testkit/oracle"
+	"lancesql/lance/table"
+	"lancesql/lsm"
+)
+
+// What a merge adds to the primary index serves pylance, over several segments and with deleted and replaced rows.
+func TestPylanceUsesThePrimaryIndex(t *testing.T) {
+	root := t.TempDir()
+	st, err := objstore.OpenLocal(vfs.Default, root)
+	require.NoError(t, err)
+	m := newModelOn(t, 2, st)
+	merge := func() {
+		require.NoError(t, m.table.Freeze())
+		require.NoError(t, m.table.Flush(t.Context()))
+		require.NoError(t, m.table.Merge(t.Context(), m.hooks()))
+	}
+	for round := range int64(5) {
+		var ops []lsm.Op
+		for i := range 200 >> round {
+			id := round*1000 + int64(i)
+			ops = append(ops, lsm.Op{Key: m.key(id), Row: arrowx.Row{cell(int32(i)), id, int32(i)}})
+		}
+		m.write(ops)
+		m.write([]lsm.Op{{Key: m.key(1)}, {Key: m.key(2), Row: arrowx.Row{nil, int64(2), int32(round)}}, {Key: m.key(round * 1000)}})
+		merge()
+	}
+	ds, err := table.Open(t.Context(), st, "db/t.lance")
+	require.NoError(t, err)
+	for _, c := range ds.MemWAL().Catchup {
+		require.Equal(t, lsm.PrimaryIndex, c.Index)
+		require.Equal(t, ds.MemWAL().Merged, c.CaughtUp)
+	}
+	require.Len(t, ds.MemWAL().Catchup, 1)
+
+	var got struct {
+		Index []struct {
+			Name, Type string
+			Segments   int
+		}
+		Uncovered  int
+		Rows, Scan []int
+		Used       bool
+	}
+	values := []int64{0, 1, 2, 3, 199, 200, 1000, 1001, 1099, 1100, 4001, 4011, -5}
+	args := []string{"keys", filepath.Join(root, "db", "t.lance"), "id"}
+	want := make([]int, len(values))
+	for i, v := range values {
+		args = append(args, fmt.Sprint(v))
+		want[i] = 1
+	}
+	for _, missing := range []int{0, 1, 5, 6, 9, 12} {
+		want[missing] = 0
+	}
+	require.NoError(t, json.Unmarshal(oracle.RunPython(t, "lsm_table.py", args...), &got))
+	require.Equal(t, want, got.Scan)
+	require.Equal(t, want, got.Rows)
+	require.True(t, got.Used)
+	require.Zero(t, got.Uncovered)
+	require.Len(t, got.Index, 1)
+	require.Equal(t, lsm.PrimaryIndex, got.Index[0].Name)
+	require.Greater(t, got.Index[0].Segments, 1)
+	require.Less(t, got.Index[0].Segments, 5)
+}
