@@ -8,7 +8,6 @@ import (
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/engine"
-	"lancesql/engine/lock"
 )
 
 // Conn is the session of one connection. It owns the statement boundaries (I5): the frontend opens a
@@ -25,12 +24,7 @@ type Conn struct {
 	readers  map[io.Closer]struct{} // open scans, closed at the latest when the last command ends
 	closed   bool
 
-	stmt   statement
-	locks  *engine.Session        // all locks of the connection
-	tables map[string]lockedTable // LOCK TABLES, by alias; nil if not in force
-	next   nextTransaction        // what SET TRANSACTION said of the next transaction
-	chain  *engine.TxnOptions     // COMMIT AND CHAIN: what the transaction was begun with that follows
-	leave  bool                   // COMMIT RELEASE: the connection is to be closed
+	stmt statement
 }
 
 var (
@@ -41,9 +35,7 @@ var (
 
 // NewSession returns the session of a connection. base is owned by it from now on.
 func NewSession(base *sql.BaseSession, p *Provider) *Conn {
-	return &Conn{
-		BaseSession: base, provider: p, readers: make(map[io.Closer]struct{}), locks: p.engine.NewSession(uint64(base.ID())),
-	}
+	return &Conn{BaseSession: base, provider: p, readers: make(map[io.Closer]struct{})}
 }
 
 // connOf returns the session of a context; every context of this server has one of ours.
@@ -82,31 +74,15 @@ func (c *Conn) SessionEnd() {
 	c.mu.Unlock()
 	c.closeReaders()
 	c.SetTransaction(nil)
-	c.tables = nil
-	c.locks.Close()
 }
 
 func (c *Conn) endStatement() {
 	c.closeReaders()
-	if c.stmt.ddl {
-		c.locks.Release(lock.Statement)
-	}
-	if c.stmt.kind == beginsTransaction {
-		c.next = nextTransaction{}
-	}
 	c.stmt = statement{}
 	if !c.keepsTransaction() {
 		c.SetTransaction(nil)
 	}
-	if o := c.chain; o != nil {
-		c.chain = nil
-		c.SetTransaction(&transaction{conn: c, options: *o, begun: true})
-		c.SetIgnoreAutoCommit(true)
-	}
 }
-
-// WantsClose reports whether the client asked, by COMMIT RELEASE, for its connection to be closed.
-func (c *Conn) WantsClose() bool { return c.leave }
 
 // inCommand reports whether the caller brackets statements. In-process users of the frontend's engine do not.
 func (c *Conn) inCommand() bool {
@@ -147,9 +123,8 @@ func (c *Conn) Txn() *engine.Txn {
 	if !ok || t == nil {
 		return nil
 	}
-	txn := t.begin()
+	txn := t.begin(c.provider.engine)
 	if c.stmt.begun != txn {
-		txn.SetLockWait(c.seconds("innodb_lock_wait_timeout"), c.metaWait())
 		txn.BeginStatement()
 		c.stmt.begun = txn
 	}
@@ -178,7 +153,7 @@ func (c *Conn) GetPreparedQuery(q string) (sqlparser.Statement, bool) {
 	}
 	stmt, ok := c.BaseSession.GetPreparedQuery(q)
 	if ok {
-		c.MarkText(stmt, q)
+		c.MarkStatement(stmt)
 	}
 	return stmt, ok
 }

@@ -19,60 +19,11 @@ type statement struct {
 	pushed   bool              // filters have been handed to the scans
 	catalog  bool              // shows definitions, so that secondary indexes are listed
 	creating *plan.CreateTable // the CREATE TABLE being executed: its indexes and checks
-
-	marked   sqlparser.Statement // the tree that was marked
-	kind     statementKind
-	uses     []tableUse         // the tables it names
-	admitted bool               // its metadata locks are held
-	ddl      bool               // it holds locks of its own until it ends
-	busy     *tableUse          // the metadata lock that was not free while it was planned
-	rows     map[string]rowLock // locking clauses by table
-	planned  bool               // the locking clauses are in the plan
-	snapshot bool               // START TRANSACTION WITH CONSISTENT SNAPSHOT
-}
-
-// MarkText is MarkStatement with the statement's text, which says more than the tree: the frontend's grammar forgets
-// CONSISTENT SNAPSHOT, CHAIN and RELEASE.
-func (c *Conn) MarkText(stmt sqlparser.Statement, text string) {
-	c.MarkStatement(stmt)
-	switch stmt.(type) {
-	case *sqlparser.Begin:
-		c.stmt.snapshot = containsFold(text, "snapshot")
-	case *sqlparser.Commit, *sqlparser.Rollback:
-		c.markEnd(text)
-	}
-}
-
-// markEnd reads [WORK] [AND [NO] CHAIN] [[NO] RELEASE] of a COMMIT or ROLLBACK.
-func (c *Conn) markEnd(text string) {
-	s := newTokens(text, sqlparser.ParserOptions{})
-	s.next()
-	s.takeWord("work")
-	if s.takeWord("and") && !s.takeWord("no") && s.takeWord("chain") {
-		if t, ok := c.GetTransaction().(*transaction); ok && t != nil {
-			o := t.current()
-			c.chain = &o
-		}
-	}
-	s.takeWord("chain")
-	c.leave = c.leave || s.takeWord("release")
 }
 
 // MarkStatement notes what the syntax tree says and the plan does not keep. The parser wrapper and
 // GetPreparedQuery call it; calling it twice for one statement changes nothing.
 func (c *Conn) MarkStatement(stmt sqlparser.Statement) {
-	if e, ok := stmt.(*sqlparser.Execute); ok {
-		if prepared, ok := c.BaseSession.GetPreparedQuery(foldName(e.Name)); ok {
-			c.MarkStatement(prepared)
-		}
-		return
-	}
-	if c.stmt.marked != stmt {
-		c.stmt.marked = stmt
-		if !c.stmt.admitted {
-			c.stmt.uses, c.stmt.kind = usesOf(stmt)
-		}
-	}
 	switch s := stmt.(type) {
 	case *sqlparser.Update, *sqlparser.Delete:
 		c.stmt.current, c.stmt.bare = true, false
@@ -80,10 +31,10 @@ func (c *Conn) MarkStatement(stmt sqlparser.Statement) {
 	case *sqlparser.Insert, *sqlparser.Load:
 		c.stmt.current = true
 	case *sqlparser.Select:
-		c.stmt.rows = lockClauses(s)
+		c.stmt.current = locks(s.Lock)
 		c.stmt.catalog = c.namesInformationSchema(s)
 	case *sqlparser.SetOp:
-		c.stmt.rows = lockClauses(s)
+		c.stmt.current = locks(s.Lock)
 		c.stmt.catalog = c.namesInformationSchema(s)
 	case *sqlparser.DDL:
 		c.stmt.truncate = strings.EqualFold(s.Action, sqlparser.TruncateStr)
