@@ -27,6 +27,19 @@ type Config struct {
 	CommitGroupBytes int // largest group made durable in one step, in bytes
 	CommitGroupTxns  int // and in transactions
 
+	TxnBytes int64 // most memory the changes of one transaction may take, estimated
+
+	Durability          Durability    // when a commit is acknowledged: see SetDurability
+	WALAck              Ack           // what a commit waits for besides
+	JournalSegmentBytes int64         // size of a file of the commit journal
+	JournalBytes        int64         // size of all of them at which writers wait; they are delayed from half of it
+	WriteBehindDelay    time.Duration // a commit is in WAL entries this long after its acknowledgement, while the disk keeps up
+	WriteBehindBytes    int64         // or once this much of a table waits
+
+	// Freshness is how old rows may become before they are merged into the base table for the sake of its other readers;
+	// NoFreshness (-1) = they are merged only as the load demands.
+	Freshness time.Duration
+
 	// Workers is the number of background workers. NoWorkers (-1) runs jobs only when a test asks for it.
 	Workers int
 
@@ -39,6 +52,15 @@ type Config struct {
 const (
 	NoWorkers                 = -1
 	NoRetention time.Duration = -1
+	NoFreshness time.Duration = -1
+)
+
+// Ack says what a commit waits for besides its journal record.
+type Ack uint8
+
+const (
+	AckJournal Ack = iota // nothing: WAL entries are written behind
+	AckEntry              // the WAL entries of all shards it touched
 )
 
 // DefaultConfig returns the defaults, DataDir empty.
@@ -54,9 +76,15 @@ func DefaultConfig() Config {
 		LockWaitTimeout:       50 * time.Second, // as MySQL's innodb_lock_wait_timeout
 		CommitGroupBytes:      16 << 20,         // bounds how long a small commit waits for a large one
 		CommitGroupTxns:       512,              //
-		Workers:               2,                // one of them for flushes only
-		ManifestRetention:     6 * time.Hour,    // long scans by outside readers
-		UnflushedWALBytes:     1 << 30,          // replay below a minute on a slow disk
+		TxnBytes:              1 << 30,          // a large import in one transaction, without taking the machine's memory
+		JournalSegmentBytes:   64 << 20,         // a recovery reads at most this much that is not needed any more
+		JournalBytes:          1 << 30,          // recovery below a minute on a slow disk
+		WriteBehindDelay:      100 * time.Millisecond,
+		WriteBehindBytes:      1 << 20,
+		Freshness:             time.Minute,
+		Workers:               2,             // one of them for flushes only
+		ManifestRetention:     6 * time.Hour, // long scans by outside readers
+		UnflushedWALBytes:     1 << 30,       // replay below a minute on a slow disk
 	}
 }
 
@@ -109,6 +137,14 @@ func (c Config) Validate() error {
 	bad(c.LockWaitTimeout > 0, "LockWaitTimeout %s is negative", c.LockWaitTimeout)
 	bad(c.CommitGroupBytes > 0 && c.CommitGroupBytes <= 1<<30, "CommitGroupBytes %d is not between 1 and 1 GiB", c.CommitGroupBytes)
 	bad(c.CommitGroupTxns > 0, "CommitGroupTxns %d is negative", c.CommitGroupTxns)
+	bad(c.TxnBytes > 0, "TxnBytes %d is negative", c.TxnBytes)
+	bad(c.Durability <= SyncEverySecond, "Durability %d is unknown", c.Durability)
+	bad(c.WALAck <= AckEntry, "WALAck %d is unknown", c.WALAck)
+	bad(c.JournalSegmentBytes >= 1<<16 && c.JournalSegmentBytes <= 1<<30, "JournalSegmentBytes %d is not between 64 KiB and 1 GiB", c.JournalSegmentBytes)
+	bad(c.JournalBytes >= 4*c.JournalSegmentBytes, "JournalBytes %d is less than four segments of %d", c.JournalBytes, c.JournalSegmentBytes)
+	bad(c.WriteBehindDelay > 0 && c.WriteBehindDelay <= time.Minute, "WriteBehindDelay %s is not between 0 and a minute", c.WriteBehindDelay)
+	bad(c.WriteBehindBytes > 0, "WriteBehindBytes %d is negative", c.WriteBehindBytes)
+	bad(c.Freshness >= NoFreshness, "Freshness %s is negative", c.Freshness)
 	bad(c.Workers == NoWorkers || c.Workers > 0, "Workers %d is negative", c.Workers)
 	bad(c.Workers <= 1024, "Workers %d is above 1024", c.Workers)
 	bad(c.ManifestRetention >= NoRetention, "ManifestRetention %s is negative", c.ManifestRetention)

@@ -10,7 +10,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
-	"lancesql/internal/objstore"
 	"lancesql/internal/objstore/faultfs"
 	"lancesql/lsm"
 )
@@ -41,25 +40,47 @@ type outcome struct {
 	maybe   contents // acked plus the transaction in flight, nil if there was none
 }
 
-// play runs the history until the first error.
-func play(ctx context.Context, store objstore.Store) (o outcome, err error) {
+// play runs the history until the first error. Every transaction writes tables t and u alike; table s comes and goes.
+func play(ctx context.Context, d disk, p planted) (o outcome, err error) {
 	o.acked = contents{}
-	e, err := openOn(ctx, store)
+	e, err := d.open(ctx, p)
 	if err != nil {
 		return o, err
 	}
-	defer func() { _ = e.Close(ctx) }()
+	defer func() {
+		if err != nil {
+			_ = e.Close(ctx)
+			return
+		}
+		err = e.Close(ctx)
+	}()
 	if err := createTestTable(ctx, e); err != nil {
+		return o, err
+	}
+	if _, err := e.CreateTable(ctx, "db", "u", testDef()); err != nil {
 		return o, err
 	}
 	o.created = true
 	for i, w := range history() {
+		tables := []string{"t", "u"}
+		scratch := i%9 == 4
+		if scratch {
+			if _, err := e.CreateTable(ctx, "db", "s", testDef()); err != nil {
+				return o, err
+			}
+			tables = append(tables, "s")
+		}
 		o.maybe = o.acked.apply(w)
-		if err := w.run(ctx, e); err != nil {
+		if err := w.runOn(ctx, e, tables...); err != nil {
 			return o, err
 		}
 		o.acked, o.maybe = o.maybe, nil
-		if i%2 == 1 {
+		if scratch {
+			if err := e.DropTable(ctx, "db", "s"); err != nil {
+				return o, err
+			}
+		}
+		if i%3 == 1 {
 			work(e)
 		}
 	}
@@ -71,30 +92,47 @@ func play(ctx context.Context, store objstore.Store) (o outcome, err error) {
 	return o, nil
 }
 
+// same reads t and u and compares them with what may be there.
+func same(ctx context.Context, e *Engine, allowed ...contents) (contents, error) {
+	got, err := dumpOf(ctx, e, "t")
+	if err != nil {
+		return nil, fmt.Errorf("read t: %w", err)
+	}
+	other, err := dumpOf(ctx, e, "u")
+	if err != nil {
+		return nil, fmt.Errorf("read u: %w", err)
+	}
+	if !equal(got, other) {
+		return nil, fmt.Errorf("half a transaction:\n t %v\n u %v", got, other)
+	}
+	for _, c := range allowed {
+		if c != nil && equal(got, c) {
+			return got, nil
+		}
+	}
+	return nil, fmt.Errorf("\n got  %v\n want one of %v", got, allowed)
+}
+
 // verify opens what a crash left and compares it with what was acknowledged; then it goes on working.
-func verify(ctx context.Context, store objstore.Store, o outcome, planted lsm.Planted) error {
-	e, err := openOn(ctx, store)
+func verify(ctx context.Context, d disk, o outcome, p planted) error {
+	e, err := d.open(ctx, p)
 	if err != nil {
 		return fmt.Errorf("reopen: %w", err)
 	}
 	defer func() { _ = e.Close(ctx) }()
-	e.planted = planted
-	if testTable(e) == nil {
+	if namedTable(e, "t") == nil || namedTable(e, "u") == nil {
 		if o.created {
-			return fmt.Errorf("the created table is gone")
+			return fmt.Errorf("a created table is gone")
 		}
 		return nil
 	}
-	got, err := dump(ctx, e)
+	got, err := same(ctx, e, o.acked, o.maybe)
 	if err != nil {
-		return fmt.Errorf("read after reopen: %w", err)
-	}
-	if !equal(got, o.acked) && (o.maybe == nil || !equal(got, o.maybe)) {
-		return fmt.Errorf("after reopen:\n got  %v\n want %v\n or   %v", got, o.acked, o.maybe)
+		return fmt.Errorf("after reopen: %w", err)
 	}
 	w := write{put: contents{1000: "after", 11: "after"}, drop: keysOf(got, 1)}
 	want := got.apply(w)
-	if err := w.run(ctx, e); err != nil {
+	if err := w.runOn(ctx, e, "t", "u"); err != nil {
 		return fmt.Errorf("write after reopen: %w", err)
 	}
 	work(e)
@@ -102,10 +140,10 @@ func verify(ctx context.Context, store objstore.Store, o outcome, planted lsm.Pl
 		return fmt.Errorf("flush after reopen: %w", err)
 	}
 	work(e)
-	if got, err = dump(ctx, e); err != nil || !equal(got, want) {
-		return fmt.Errorf("after one more write and flush:\n got  %v\n want %v\n error %w", got, want, err)
+	if _, err = same(ctx, e, want); err != nil {
+		return fmt.Errorf("after one more write and flush: %w", err)
 	}
-	return nil
+	return e.Close(ctx)
 }
 
 // keysOf returns up to n keys that may be deleted: present, and not written by verify itself.
@@ -131,47 +169,58 @@ func equal(a, b contents) bool {
 	return true
 }
 
-func localOn(t *testing.T, fs vfs.FS) objstore.Store {
-	t.Helper()
-	st, err := objstore.OpenLocal(fs, "/data")
-	require.NoError(t, err)
-	return st
+// percents says how much of the unsynced data the crash at operation n keeps: everything is tried in turn, or all of it
+// for every n in a soak.
+func percents(n int64) []int {
+	all := []int{0, 100, 50}
+	if soak() {
+		return all
+	}
+	return all[n%3 : n%3+1]
 }
+
+func soak() bool { return os.Getenv("LANCESQL_SOAK") != "" }
 
 // crashAt runs the history on a filesystem that dies at operation n and verifies every kind of clone. It
 // returns false when the history ended before n.
-func crashAt(t *testing.T, n int64, plan faultfs.Plan, planted lsm.Planted) (more bool, failure error) {
+func crashAt(t *testing.T, n int64, plan faultfs.Plan, p planted) (more bool, failure error) {
 	t.Helper()
 	ctx := context.Background()
 	plan.CrashAt = n
 	fs := faultfs.New(vfs.NewCrashableMem(), plan)
-	st, err := objstore.OpenLocal(fs, "/data")
-	var o outcome
+	d, err := diskOn(fs)
+	o := outcome{acked: contents{}}
 	if err == nil {
-		o, err = play(ctx, st)
+		o, err = play(ctx, d, p)
 	}
-	for _, percent := range []int{0, 100, 50} {
+	for _, percent := range percents(n) {
 		rng := rand.New(rand.NewPCG(uint64(n), uint64(percent)))
 		clone, cerr := fs.CrashClone(faultfs.CloneConfig{UnsyncedPercent: percent, Rand: rng})
 		require.NoError(t, cerr)
-		if verr := verify(ctx, localOn(t, clone), o, planted); verr != nil {
+		after, derr := diskOn(clone)
+		require.NoError(t, derr)
+		if verr := verify(ctx, after, o, p); verr != nil {
 			return err != nil, fmt.Errorf("crash at operation %d, %d%% of unsynced data kept, stopped by %v: %w", n, percent, err, verr)
 		}
 	}
 	return err != nil, nil
 }
 
-// TestCrashAtEveryOperation stops the filesystem at its n-th operation for every n and reopens.
+// TestCrashAtEveryOperation stops the filesystem at its n-th operation and reopens: for every n in a soak, for every
+// fourth in the plain run.
 func TestCrashAtEveryOperation(t *testing.T) {
-	step := int64(1)
-	if testing.Short() {
-		step = 13 // Why: under the race detector the whole count takes minutes; the plain run does every n
+	step := int64(4)
+	switch {
+	case soak():
+		step = 1
+	case testing.Short():
+		step = 31
 	}
 	for n := int64(1); ; n += step {
-		more, err := crashAt(t, n, faultfs.Plan{}, lsm.Planted{})
+		more, err := crashAt(t, n, faultfs.Plan{}, planted{})
 		require.NoError(t, err)
 		if !more {
-			require.Greater(t, n, int64(300), "the history is too short to mean anything")
+			require.Greater(t, n, int64(1000), "the history is too short to mean anything")
 			t.Logf("%d operations", n)
 			return
 		}
@@ -183,29 +232,38 @@ func TestCrashFindsPlantedBugs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the plain run looks for planted bugs")
 	}
-	find := func(plan faultfs.Plan, planted lsm.Planted) error {
+	find := func(plan faultfs.Plan, p planted) error {
 		for n := int64(1); ; n++ {
-			more, err := crashAt(t, n, plan, planted)
+			more, err := crashAt(t, n, plan, p)
 			if err != nil || !more {
 				return err
 			}
 		}
 	}
-	t.Run("tombstone skipped in replay", func(t *testing.T) {
-		require.Error(t, find(faultfs.Plan{}, lsm.Planted{SkipReplayedTombstone: true}))
-	})
+	for name, p := range map[string]planted{
+		"tombstone skipped in replay": {lsm: lsm.Planted{SkipReplayedTombstone: true}},
+		"commit record not synced":    {skipSync: true},
+		"part of a commit left out":   {skipPart: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := find(faultfs.Plan{}, p)
+			require.Error(t, err)
+			t.Log(err)
+		})
+	}
 	t.Run("directory sync skipped", func(t *testing.T) {
 		fs := faultfs.New(vfs.NewCrashableMem(), faultfs.Plan{})
-		_, err := play(context.Background(), localOn(t, fs))
+		d, err := diskOn(fs)
 		require.NoError(t, err)
-		all := os.Getenv("LANCESQL_SOAK") != ""
+		_, err = play(context.Background(), d, planted{})
+		require.NoError(t, err)
 		found := 0
 		for k := int64(1); k <= fs.DirSyncs(); k++ {
-			if find(faultfs.Plan{SkipDirSync: faultfs.Only(k)}, lsm.Planted{}) == nil {
+			if find(faultfs.Plan{SkipDirSync: faultfs.Only(k)}, planted{}) == nil {
 				continue // Why: some are repeated by a later sync before anything is acknowledged
 			}
 			found++
-			if !all {
+			if !soak() {
 				break
 			}
 		}

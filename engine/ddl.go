@@ -36,7 +36,38 @@ func (e *Engine) DropDatabase(ctx context.Context, name string) error {
 	if err := e.checkOpen(); err != nil {
 		return err
 	}
-	return e.catalog.dropDatabase(ctx, name, e.closeTable)
+	var ids []TableID
+	if db := e.Catalog().Database(name); db != nil {
+		for _, t := range db.tables {
+			ids = append(ids, t.ID)
+		}
+	}
+	e.passBeforeDrop(ctx, ids...)
+	err := e.catalog.dropDatabase(ctx, name, e.closeTable)
+	e.forgetTables(ids...)
+	return err
+}
+
+// passBeforeDrop shortens the journal so that it names none of the tables any more. Why a failure stops no DROP: at
+// recovery the parts of tables that the catalog does not name are skipped, and a DROP must work on a full disk.
+func (e *Engine) passBeforeDrop(ctx context.Context, ids ...TableID) {
+	if err := e.passJournal(ctx, ids...); err != nil {
+		e.log.Warn("journal still names a table that is being dropped", "error", err)
+	}
+}
+
+// forgetTables drops what is kept about tables that the catalog no longer names.
+func (e *Engine) forgetTables(ids ...TableID) {
+	c := e.Catalog()
+	for _, id := range ids {
+		if !c.names(id) {
+			e.journal.forget(id)
+			e.counters.forget(id)
+			e.tablesMu.Lock()
+			delete(e.reclaimed, id)
+			e.tablesMu.Unlock()
+		}
+	}
 }
 
 // CreateTable makes an empty table. errs.ErrNotFound for the database; errs.ErrExists if the name is taken, also by
@@ -55,7 +86,14 @@ func (e *Engine) DropTable(ctx context.Context, db, name string) error {
 	if err := e.checkOpen(); err != nil {
 		return err
 	}
-	return e.catalog.dropTable(ctx, db, name, e.closeTable)
+	t, err := e.Catalog().table(db, name)
+	if err != nil {
+		return err
+	}
+	e.passBeforeDrop(ctx, t.ID)
+	err = e.catalog.dropTable(ctx, db, name, e.closeTable)
+	e.forgetTables(t.ID)
+	return err
 }
 
 // RenameTable renames a table within its database; errors as MoveTable.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"lancesql/engine/lock"
 	"lancesql/engine/sched"
@@ -17,8 +18,9 @@ import (
 
 // Engine is one open data directory. All methods are safe for concurrent use.
 //
-// Immutable after Open: cfg, store, log, clock, keys, locks, jobs, catalog, release. Own synchronisation:
-// views, seq, tables. failed is set once, by the first durability error, and stops all later commits.
+// Immutable after Open: cfg, store, log, clock, keys, locks, jobs, catalog, journal, release, tableFreshness. Own
+// synchronisation: views, seq, commits, counters, behind, fresh, stalls. tablesMu guards tables and reclaimed. failed is
+// set once, by the first durability error, and stops all later commits.
 type Engine struct {
 	cfg     Config
 	store   objstore.Store
@@ -28,22 +30,40 @@ type Engine struct {
 	locks   *lock.Manager
 	jobs    *sched.Scheduler
 	catalog *catalogStore
-	durable Durable
+	journal *commitLog
 	release func() error // data directory lock
 
-	planted lsm.Planted // set by tests only, before the first use of a table
+	tableFreshness func(*TableEntry) time.Duration // nil = every table has the server's
 
-	views  views
-	seq    sequencer
-	txnIDs atomic.Uint64
-	failed atomic.Pointer[failure]
+	planted planted
 
-	tablesMu sync.Mutex
-	tables   map[TableID]*openTable
-	closing  atomic.Bool
+	views    views
+	seq      sequencer
+	commits  commitQueue
+	counters counters
+	behind   behindQueue
+	fresh    freshness
+	stalls   stalls
+	txnIDs   atomic.Uint64
+	failed   atomic.Pointer[failure]
+	syncing  atomic.Bool // a sync of the journal is due within a second
+
+	tablesMu  sync.Mutex
+	tables    map[TableID]*openTable
+	reclaimed map[TableID]reclaims
+	closing   atomic.Bool
 }
 
 type failure struct{ err error }
+
+// planted names the rules that a test may switch off to prove that it would notice. The zero value switches off none.
+type planted struct {
+	lsm        lsm.Planted
+	skipSync   bool // commits are acknowledged without a sync
+	skipPart   bool // a record misses the last of several parts
+	trimAll    bool // the journal gives up what is in no entry
+	trimBefore bool // WAL entries go although the journal still has their records
+}
 
 // Catalog returns the current immutable image. It does no I/O and never waits.
 func (e *Engine) Catalog() *Catalog { return e.catalog.image.Load() }
@@ -63,12 +83,18 @@ func (e *Engine) Failed() error {
 	return nil
 }
 
+// SetDurability changes when commits are acknowledged; commits in progress may still follow the old setting.
+func (e *Engine) SetDurability(d Durability) { e.journal.durability.Store(uint32(d)) }
+
+// Durability returns the setting in force.
+func (e *Engine) Durability() Durability { return Durability(e.journal.durability.Load()) }
+
 func (e *Engine) tableOptions() lsm.Options {
 	return lsm.Options{
 		Store: e.store, Keys: e.keys, Log: e.log, Clock: e.clock,
 		MemTableRows: int64(e.cfg.MemTableRows), MemTableBytes: int64(e.cfg.MemTableBytes),
 		UnflushedWAL: int64(e.cfg.UnflushedWALBytes), Retention: e.cfg.ManifestRetention,
-		GenerationGrace: e.cfg.GenerationGrace, Floor: e.seq.visible.Load(), Planted: e.planted,
+		GenerationGrace: e.cfg.GenerationGrace, Floor: e.seq.visible.Load(), Planted: e.planted.lsm,
 	}
 }
 

@@ -9,16 +9,36 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"lancesql/engine/journal"
 	"lancesql/internal/arrowx"
 	"lancesql/lsm"
 )
 
 // Sequence is a table's AUTO_INCREMENT counter or its hidden row id counter. Values are handed out outside
 // transactions and never taken back; gaps are expected.
+//
+// loading is held over I/O and taken before mu: a commit that notes the value must not wait for a scan.
 type Sequence struct {
+	loading sync.Mutex
+
 	mu     sync.Mutex
-	loaded bool
+	loaded bool // the stored rows have been looked at, or the value was set
+	known  bool // next comes from the journal
 	next   uint64
+}
+
+// recover sets the value a journal record holds.
+func (s *Sequence) recover(v uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next, s.known = v, true
+}
+
+// current returns the next value; ok is false while nobody has used the sequence.
+func (s *Sequence) current() (v uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next, s.loaded
 }
 
 // Peek returns the value Next would hand out.
@@ -49,14 +69,11 @@ func (s *Sequence) Set(v uint64) {
 	s.next = v
 }
 
-// AutoIncrement returns the counter of the table's AUTO_INCREMENT column. At first use it starts at the
-// greatest stored value + 1, or at the table's declared start if that is higher.
+// AutoIncrement returns the counter of the table's AUTO_INCREMENT column. At first use it goes on where the journal
+// says, or at the table's declared start if it was never used, and in any case after the greatest stored value.
 func (e *Engine) AutoIncrement(ctx context.Context, tbl *TableEntry) (*Sequence, error) {
-	ot, err := e.openTable(ctx, tbl)
-	if err != nil {
-		return nil, err
-	}
-	return &ot.auto, ot.auto.load(ctx, e, tbl, tbl.AutoColumn, max(tbl.NextAuto, 1))
+	s := e.counters.of(tbl.ID, journal.AutoIncrement)
+	return s, s.load(ctx, e, tbl, tbl.AutoColumn, max(tbl.NextAuto, 1))
 }
 
 // NextRowID hands out the next hidden row id of a table without a primary key of its own.
@@ -65,24 +82,29 @@ func (t *Txn) NextRowID(ctx context.Context, tbl *TableEntry) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := ot.rowIDs.load(ctx, t.e, tbl, ot.keyCols[0], 1); err != nil {
+	s := t.e.counters.of(tbl.ID, journal.RowID)
+	if err := s.load(ctx, t.e, tbl, ot.keyCols[0], 1); err != nil {
 		return 0, err
 	}
-	return int64(ot.rowIDs.Next(0)), nil
+	return int64(s.Next(0)), nil
 }
 
 // load finds the greatest value of the column once.
 func (s *Sequence) load(ctx context.Context, e *Engine, tbl *TableEntry, column int, start uint64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.loaded {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	if _, loaded := s.current(); loaded {
 		return nil
 	}
 	greatest, err := e.greatest(ctx, tbl, column)
 	if err != nil {
 		return fmt.Errorf("find greatest value: %w", err)
 	}
-	s.next = max(start, s.next)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.known {
+		s.next = max(start, s.next)
+	}
 	if greatest >= s.next && greatest != ^uint64(0) {
 		s.next = greatest + 1
 	}

@@ -6,12 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"lancesql/internal/logfile"
 	"lancesql/internal/objstore"
 )
 
 // TestHistory runs the crash tests' history without a crash.
 func TestHistory(t *testing.T) {
-	o, err := play(context.Background(), objstore.NewMem())
+	o, err := play(context.Background(), disk{store: objstore.NewMem(), journal: logfile.Memory()}, planted{})
 	require.NoError(t, err)
 	require.NotEmpty(t, o.acked)
 }

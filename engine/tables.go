@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
+	"sync/atomic"
 
+	"lancesql/engine/journal"
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
 	"lancesql/internal/rowkey"
@@ -14,22 +15,23 @@ import (
 	"lancesql/lsm"
 )
 
-// openTable is one table in use: its lsm table, commit queue and counters. It is opened at first use and stays
-// open until it is dropped or the engine closes.
+// openTable is one table in use. It is opened at first use and stays open until it is dropped or renamed, another
+// writer takes over one of its shards, or the engine closes.
 type openTable struct {
 	e          *Engine
 	entry      *TableEntry
-	keyCols    []int // physical positions of the primary key, in key order
+	prev       *openTable // what it replaces, closed by open; nil once that is done
+	keyCols    []int      // physical positions of the primary key, in key order
 	allColumns []int
 	encoder    *rowkey.Encoder
 
 	once  sync.Once
 	err   error
 	table *lsm.Table
+	ready atomic.Bool // opened without error
 
-	queue  commitQueue
-	auto   Sequence
-	rowIDs Sequence
+	obsoleteWAL  atomic.Uint64 // flushed WAL entries go once the journal starts at this record; 0 = there are none
+	pendingSince atomic.Int64  // commit time of the oldest row that may not be in the base yet, Unix ns; 0 = none
 
 	stallMu   sync.Mutex
 	upkeepErr error // last failure of flush or merge; cleared by the next success
@@ -82,15 +84,57 @@ func (ot *openTable) open(ctx context.Context) error {
 	for i := range ot.allColumns {
 		ot.allColumns[i] = i
 	}
-	ot.table, err = lsm.Open(ctx, ot.e.tableOptions(), ot.entry.Path)
+	if ot.prev != nil {
+		err := ot.prev.table.Close(ctx)
+		ot.e.journal.closed(ot.entry.ID, ot.prev.table)
+		ot.prev = nil
+		if err != nil {
+			return err
+		}
+	}
+	o := ot.e.tableOptions()
+	o.Journal, o.BeforeLog = ot.e.journal.parts(ot.entry.ID), ot.e.syncJournal
+	ot.table, err = lsm.Open(ctx, o, ot.entry.Path)
 	if err != nil {
+		return err
+	}
+	// Why: a table that comes from elsewhere may have seen greater record numbers than this journal gives out; a
+	// recovery would take ours for written.
+	if err := ot.e.journal.w.Skip(ctx, journal.J(ot.table.Evidence())+1); err != nil {
+		_ = ot.table.Close(ctx)
 		return err
 	}
 	if !ot.table.Schema().Equal(ot.entry.Schema) {
 		_ = ot.table.Close(ctx)
 		return fmt.Errorf("catalog and dataset disagree about the columns of %s: %w", ot.entry.Path, errs.ErrSchemaChanged)
 	}
+	ot.e.journal.opened(ot.entry.ID, ot.table)
+	ot.ready.Store(true)
+	ot.notePending()
 	return nil
+}
+
+// opened returns the table if it is open.
+func (e *Engine) opened(id TableID) *openTable {
+	e.tablesMu.Lock()
+	defer e.tablesMu.Unlock()
+	if ot := e.tables[id]; ot != nil && ot.ready.Load() {
+		return ot
+	}
+	return nil
+}
+
+// openTables lists the tables that are open.
+func (e *Engine) openTables() []*openTable {
+	e.tablesMu.Lock()
+	defer e.tablesMu.Unlock()
+	list := make([]*openTable, 0, len(e.tables))
+	for _, ot := range e.tables {
+		if ot.ready.Load() {
+			list = append(list, ot)
+		}
+	}
+	return list
 }
 
 func (ot *openTable) key(row arrowx.Row) (rowkey.Key, error) {
@@ -100,7 +144,7 @@ func (ot *openTable) key(row arrowx.Row) (rowkey.Key, error) {
 	return ot.encoder.Row(row, ot.keyCols)
 }
 
-// closeTable evicts an open table, for DROP. Later uses of the entry fail with errs.ErrNotFound once the
+// closeTable evicts an open table, for DROP and RENAME. Later uses of the entry fail with errs.ErrNotFound once the
 // catalog no longer names it.
 func (e *Engine) closeTable(ctx context.Context, id TableID) error {
 	e.tablesMu.Lock()
@@ -114,10 +158,25 @@ func (e *Engine) closeTable(ctx context.Context, id TableID) error {
 	if ot.err != nil {
 		return nil
 	}
-	if err := e.jobs.Forget(ctx, id.String()); err != nil {
-		return err
+	for _, jobs := range [...]string{id.String(), logJobs(id)} {
+		if err := e.jobs.Forget(ctx, jobs); err != nil {
+			return err
+		}
 	}
-	return ot.table.Close(ctx)
+	return e.detach(ctx, ot)
+}
+
+// detach closes a table that nobody can find any more. What it has in the journal is written behind if possible and
+// kept for its next opening otherwise.
+func (e *Engine) detach(ctx context.Context, ot *openTable) error {
+	if _, _, ok := ot.table.Behind(); ok && e.failed.Load() == nil {
+		if err := ot.table.WriteBehind(ctx); err != nil {
+			e.log.Warn("journal records of a closed table wait for its next opening", "table", ot.entry.Path, "error", err)
+		}
+	}
+	err := ot.table.Close(ctx)
+	e.journal.closed(ot.entry.ID, ot.table)
+	return err
 }
 
 // createTableFiles writes the empty dataset of a new table.
@@ -127,51 +186,6 @@ func (e *Engine) createTableFiles(ctx context.Context, path string, def TableDef
 
 // ShapeMetadataKey is the table_metadata key of the manifest that holds the table's SQL shape.
 const ShapeMetadataKey = "lancesql:table"
-
-// admit stalls a writer whose table has more unflushed data than memory should hold. It fails if upkeep
-// cannot proceed (disk full), and never waits for ever without a reason.
-func (ot *openTable) admit(ctx context.Context) error {
-	p := ot.table.Pressure()
-	cfg := ot.e.cfg
-	if p.Frozen < cfg.FrozenSoft && p.Generations < cfg.GenerationsSoft {
-		return nil
-	}
-	if p.Frozen < cfg.FrozenHard && p.Generations < cfg.GenerationsHard {
-		// A delay that grows with the backlog lets flush and merge catch up before the hard limit.
-		over := max(p.Frozen-cfg.FrozenSoft, 0) + max(p.Generations-cfg.GenerationsSoft, 0)
-		return sleep(ctx, time.Duration(over)*time.Millisecond)
-	}
-	for {
-		ot.submitUpkeep(true)
-		if err := ot.upkeepFailure(); err != nil {
-			return fmt.Errorf("table %s.%s cannot flush: %w", ot.entry.Database, ot.entry.Name, err)
-		}
-		p = ot.table.Pressure()
-		if p.Frozen < cfg.FrozenHard && p.Generations < cfg.GenerationsHard {
-			return nil
-		}
-		if err := sleep(ctx, 5*time.Millisecond); err != nil {
-			return err
-		}
-		if err := ot.e.checkOpen(); err != nil {
-			return err
-		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}
 
 func (ot *openTable) upkeepFailure() error {
 	ot.stallMu.Lock()

@@ -9,8 +9,10 @@ import (
 	"lancesql/internal/errs"
 )
 
-// afterCommit freezes a full MemTable and asks for the upkeep the table now needs.
+// afterCommit freezes a full MemTable and asks for the work that the commit made due.
 func (e *Engine) afterCommit(ot *openTable) {
+	e.behindLater(ot)
+	ot.notePending()
 	if err := ot.table.FreezeIfFull(); err != nil {
 		e.log.Error("freeze MemTable", "table", ot.entry.Name, "error", err)
 		return
@@ -37,18 +39,26 @@ func (ot *openTable) submit(kind sched.Kind, force bool, run func(context.Contex
 }
 
 func (ot *openTable) flush(ctx context.Context) error {
-	err := ot.table.Flush(ctx)
-	ot.recordUpkeep(err)
-	if err == nil {
-		ot.submitUpkeep(false)
-	}
-	return ignoreClosed(err)
+	return ot.upkeep(ctx, ot.table.Flush)
 }
 
 func (ot *openTable) merge(ctx context.Context) error {
-	err := ot.table.Merge(ctx, ot.e.mergeHooks())
+	return ot.upkeep(ctx, func(ctx context.Context) error {
+		return ot.table.Merge(ctx, ot.e.mergeHooks())
+	})
+}
+
+// upkeep runs a flush or merge and asks for what follows from it.
+func (ot *openTable) upkeep(ctx context.Context, run func(context.Context) error) error {
+	began := ot.e.clock.Now()
+	err := run(ctx)
+	if foreign(err) {
+		return ot.e.reclaim(ctx, ot, err)
+	}
 	ot.recordUpkeep(err)
 	if err == nil {
+		ot.settlePending(began)
+		ot.e.trimLater(ot)
 		ot.submitUpkeep(false)
 	}
 	return ignoreClosed(err)
@@ -91,23 +101,29 @@ func (e *Engine) FlushTables(ctx context.Context, ids []TableID) error {
 }
 
 func (e *Engine) drain(ctx context.Context, t *TableEntry) error {
-	ot, err := e.openTable(ctx, t)
-	if err != nil {
-		if errors.Is(err, errs.ErrNotFound) && e.Catalog().TableByID(t.ID) == nil {
-			return nil // Why: dropped meanwhile, so there is nothing left to drain
+	for range 3 {
+		ot, err := e.openTable(ctx, t)
+		if err != nil {
+			if errors.Is(err, errs.ErrNotFound) && e.Catalog().TableByID(t.ID) == nil {
+				return nil // Why: dropped meanwhile, so there is nothing left to drain
+			}
+			return err
 		}
-		return err
+		drained := false
+		err = ot.upkeep(ctx, func(ctx context.Context) error {
+			err := ot.table.Freeze()
+			if err == nil {
+				err = ot.table.Flush(ctx)
+			}
+			if err == nil {
+				err = ot.table.Merge(ctx, e.mergeHooks())
+			}
+			drained = err == nil
+			return err
+		})
+		if err != nil || drained {
+			return err
+		}
 	}
-	if err := ot.table.Freeze(); err != nil {
-		return err
-	}
-	if err := ot.table.Flush(ctx); err != nil {
-		return err
-	}
-	if err := ot.table.Merge(ctx, e.mergeHooks()); err != nil {
-		return err
-	}
-	ot.recordUpkeep(nil)
-	ot.submitUpkeep(false)
-	return nil
+	return fmt.Errorf("closed again and again: %w", errs.ErrConflict)
 }

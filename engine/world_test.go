@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
 	"lancesql/internal/arrowx"
+	"lancesql/internal/logfile"
 	"lancesql/internal/objstore"
 	"lancesql/lsm"
 )
@@ -41,12 +43,30 @@ type contents map[int64]string
 func smallConfig() Config {
 	return Config{
 		MemTableRows: 8, MergeAfterGenerations: 2, Workers: NoWorkers, ManifestRetention: NoRetention,
-		FrozenSoft: 100, FrozenHard: 100, GenerationsSoft: 100, GenerationsHard: 100,
+		JournalSegmentBytes: 64 << 10, JournalBytes: 1 << 20, FrozenSoft: 100, FrozenHard: 100, GenerationsSoft: 100, GenerationsHard: 100,
 	}
 }
 
 func openOn(ctx context.Context, store objstore.Store) (*Engine, error) {
 	return Open(ctx, smallConfig(), Components{Store: store})
+}
+
+// disk is where an engine keeps everything: store and journal on one filesystem.
+type disk struct {
+	store   objstore.Store
+	journal *logfile.Dir
+}
+
+func diskOn(fs vfs.FS) (d disk, err error) {
+	if d.store, err = objstore.OpenLocal(fs, "/data"); err != nil {
+		return d, err
+	}
+	d.journal, err = logfile.Open(fs, "/data/_lancesql/journal")
+	return d, err
+}
+
+func (d disk) open(ctx context.Context, p planted) (*Engine, error) {
+	return openWith(ctx, smallConfig(), Components{Store: d.store, Journal: d.journal}, p)
 }
 
 func mustOpen(t *testing.T, store objstore.Store) *Engine {
@@ -60,16 +80,20 @@ func createTestTable(ctx context.Context, e *Engine) error {
 	if err := e.CreateDatabase(ctx, "db", nil); err != nil {
 		return err
 	}
-	_, err := e.CreateTable(ctx, "db", "t", TableDef{Schema: testSchema(), Shape: []byte(`{}`), AutoColumn: -1})
+	_, err := e.CreateTable(ctx, "db", "t", testDef())
 	return err
 }
 
-func testTable(e *Engine) *TableEntry {
+func testDef() TableDef { return TableDef{Schema: testSchema(), Shape: []byte(`{}`), AutoColumn: -1} }
+
+func testTable(e *Engine) *TableEntry { return namedTable(e, "t") }
+
+func namedTable(e *Engine, name string) *TableEntry {
 	d := e.Catalog().Database("db")
 	if d == nil {
 		return nil
 	}
-	return d.Table("t")
+	return d.Table(name)
 }
 
 // write is one transaction: rows to put and ids to delete.
@@ -89,11 +113,22 @@ func (c contents) apply(w write) contents {
 }
 
 // run commits w: an existing id is updated, a new one inserted.
-func (w write) run(ctx context.Context, e *Engine) error {
+func (w write) run(ctx context.Context, e *Engine) error { return w.runOn(ctx, e, "t") }
+
+// runOn commits w on each of the tables, as one transaction.
+func (w write) runOn(ctx context.Context, e *Engine, tables ...string) error {
 	t := e.Begin(TxnOptions{})
 	defer t.Rollback()
 	t.BeginStatement()
-	tbl := testTable(e)
+	for _, name := range tables {
+		if err := w.put1(ctx, t, namedTable(e, name)); err != nil {
+			return err
+		}
+	}
+	return t.Commit(ctx)
+}
+
+func (w write) put1(ctx context.Context, t *Txn, tbl *TableEntry) error {
 	for _, id := range w.drop {
 		if err := t.Delete(ctx, tbl, testRow(id, "")); err != nil {
 			return err
@@ -109,15 +144,19 @@ func (w write) run(ctx context.Context, e *Engine) error {
 			return err
 		}
 	}
-	return t.Commit(ctx)
+	return nil
 }
 
-// read scans the table and checks the n column on the way.
+// read scans table t and checks the n column on the way.
 func read(ctx context.Context, t *Txn, kind ReadKind, spec lsm.ScanSpec) (contents, error) {
+	return readFrom(ctx, t, testTable(t.e), kind, spec)
+}
+
+func readFrom(ctx context.Context, t *Txn, tbl *TableEntry, kind ReadKind, spec lsm.ScanSpec) (contents, error) {
 	if spec.Columns == nil {
 		spec.Columns = []int{0, 1, 2}
 	}
-	r, err := t.Scan(ctx, testTable(t.e), kind, spec)
+	r, err := t.Scan(ctx, tbl, kind, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -148,11 +187,13 @@ func read(ctx context.Context, t *Txn, kind ReadKind, spec lsm.ScanSpec) (conten
 	}
 }
 
-func dump(ctx context.Context, e *Engine) (contents, error) {
+func dump(ctx context.Context, e *Engine) (contents, error) { return dumpOf(ctx, e, "t") }
+
+func dumpOf(ctx context.Context, e *Engine, table string) (contents, error) {
 	t := e.Begin(TxnOptions{})
 	defer t.Rollback()
 	t.BeginStatement()
-	return read(ctx, t, Consistent, lsm.ScanSpec{})
+	return readFrom(ctx, t, namedTable(e, table), Consistent, lsm.ScanSpec{})
 }
 
 func mustDump(t *testing.T, e *Engine) contents {

@@ -92,10 +92,11 @@ func TestReleaseRecyclesFiles(t *testing.T) {
 		records++
 		if records%10 == 0 {
 			from = j
-			require.NoError(t, w.Release(t.Context(), from))
+			release(t, w, from)
 		}
 	}
-	require.Error(t, w.Release(t.Context(), w.Next()+1))
+	_, err = w.Release(t.Context(), w.Next()+1, nil)
+	require.ErrorIs(t, err, errs.ErrInvalid)
 	require.NoError(t, w.Close())
 	dir, err := logfile.Open(fs, "/root/journal")
 	require.NoError(t, err)
@@ -184,7 +185,7 @@ func crashRun(fs vfs.FS) (acked []J, from J, err error) {
 		}
 		acked = append(acked, j)
 		if i%7 == 6 {
-			if err := w.Release(context.Background(), acked[len(acked)-3]); err != nil {
+			if _, err := w.Release(context.Background(), acked[len(acked)-3], nil); err != nil {
 				return acked, acked[len(acked)-3], err
 			}
 			from = acked[len(acked)-3]

@@ -55,17 +55,28 @@ func (w *Writer) roll(size int64, first J) error {
 }
 
 // Release says durably, by a start record, that records before from are no longer needed, and recycles the segments
-// that hold only such.
-func (w *Writer) Release(ctx context.Context, from J) error {
+// that hold only such. counters go into the start record, whose number is returned.
+func (w *Writer) Release(ctx context.Context, from J, counters []Counter) (J, error) {
 	if from == 0 || from > w.Next() {
-		return fmt.Errorf("release journal up to %d, next is %d: %w", from, w.Next(), errs.ErrInvalid)
+		return 0, fmt.Errorf("release journal up to %d, next is %d: %w", from, w.Next(), errs.ErrInvalid)
 	}
-	if _, err := w.Append(ctx, &Record{Kind: Start, From: from}); err != nil {
-		return err
+	j, err := w.Append(ctx, &Record{Kind: Start, From: from, Counters: counters})
+	if err != nil {
+		return 0, err
 	}
 	w.turn <- struct{}{}
 	defer func() { <-w.turn }()
-	return w.releaseBefore(from)
+	w.mu.Lock()
+	w.from = max(w.from, from)
+	w.mu.Unlock()
+	return j, w.releaseBefore(from)
+}
+
+// From returns the first record still needed according to the newest start record, 0 if there is none.
+func (w *Writer) From() J {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.from
 }
 
 // releaseBefore frees the files of segments all of whose records are before from. The caller holds turn.

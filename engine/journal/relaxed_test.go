@@ -128,10 +128,37 @@ func TestSizeOfSegments(t *testing.T) {
 	}
 	require.False(t, w.Releasable(1))
 	require.True(t, w.Releasable(w.Next()))
-	require.NoError(t, w.Release(t.Context(), w.Next()))
+	release(t, w, w.Next())
 	require.LessOrEqual(t, w.Bytes(), int64(2*testSegment))
 	slots, err := w.dir.Slots()
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(slots), 2+freeKept, "one burst does not hold the disk for ever")
+	require.NoError(t, w.Close())
+}
+
+func release(t *testing.T, w *Writer, from J) {
+	t.Helper()
+	_, err := w.Release(t.Context(), from, nil)
+	require.NoError(t, err)
+	require.Equal(t, from, w.From())
+}
+
+func TestStartRecordsCarryCounters(t *testing.T) {
+	fs := vfs.NewMem()
+	w, _, err := openAll(fs)
+	require.NoError(t, err)
+	for range 30 {
+		_, err := w.Append(t.Context(), record(1))
+		require.NoError(t, err)
+	}
+	from := w.Next()
+	carried := []Counter{{Table: [16]byte{1}, Kind: RowID, Value: 77}}
+	j, err := w.Release(t.Context(), from, carried)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	w, got, err := openAll(fs)
+	require.NoError(t, err)
+	require.Equal(t, []Record{{Kind: Start, J: j, From: from, Counters: carried}}, got)
+	require.Equal(t, from, w.From())
 	require.NoError(t, w.Close())
 }

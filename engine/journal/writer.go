@@ -37,7 +37,7 @@ func (o Options) withDefaults() Options {
 
 // Writer appends records. All methods but Close are safe for concurrent use.
 //
-// mu guards queue, leading, dead, kept, next and unsynced. Whoever holds turn owns cur, off, free, nextID and nextNo.
+// mu guards queue, leading, dead, kept, next, unsynced and from. Whoever holds turn owns cur, off, free, nextID and nextNo.
 type Writer struct {
 	dir  *logfile.Dir
 	o    Options
@@ -52,6 +52,7 @@ type Writer struct {
 	// unsynced is the first record that is written and not synced, 0 if there is none. It is the "first record
 	// under the same sync" of every record until the next sync.
 	unsynced J
+	from     J // of the newest start record
 
 	cur    *segment
 	off    int64 // of the next record in cur
@@ -144,6 +145,7 @@ func (w *Writer) recover(visit func(Record) error) error {
 	for _, slot := range w.free {
 		w.nextNo = max(w.nextNo, slot+1)
 	}
+	w.from = from
 	return w.releaseBefore(from)
 }
 

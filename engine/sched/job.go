@@ -11,14 +11,20 @@ type Kind uint8
 
 // Kinds by priority.
 const (
-	Flush Kind = iota
-	Merge
-	Cleanup
+	WriteBehind Kind = iota // journal records to WAL entries
+	Flush                   // MemTables to generations
+	Trim                    // removal of journal records and WAL entries
+	Merge                   // generations to the base table
+	Cleanup                 // removal of everything else
 )
 
 // String implements fmt.Stringer.
 func (k Kind) String() string {
 	switch k {
+	case WriteBehind:
+		return "write-behind"
+	case Trim:
+		return "trim"
 	case Flush:
 		return "flush"
 	case Merge:

@@ -48,7 +48,8 @@ func (s Stats) String() string {
 		s.Queued, s.Running, s.Paused, s.Runs, s.Conflicts, s.Failures)
 }
 
-// New starts a scheduler with that many workers; with two or more, the first runs only flushes (I2). With none
+// New starts a scheduler with that many workers and one more that runs only write-behind; with two or more, the first
+// runs nothing that may wait longer than a flush (I2). With none
 // nothing runs by itself: RunOne and Drain run jobs in their caller's goroutine, in a fixed order, and back-off
 // takes no time. A nil log discards.
 func New(workers int, log *slog.Logger) *Scheduler {
@@ -59,6 +60,10 @@ func New(workers int, log *slog.Logger) *Scheduler {
 	s := &Scheduler{workers: max(workers, 0), log: log, base: base, cancel: cancel, tasks: make(map[taskKey]*task),
 		pauses: make(map[string]*pause), changed: make(chan struct{})}
 	s.running = s.workers
+	if s.workers > 0 {
+		s.running++
+		go s.work(WriteBehind)
+	}
 	for i := range s.workers {
 		last := Cleanup
 		if i == 0 && s.workers > 1 {

@@ -59,7 +59,7 @@ func pauses() map[string]string {
 		"bench":                "measures time",
 		"sqlbackend/wire":      "network connections",
 		"sqlbackend/server.go": "closing connections at shutdown",
-		"engine/tables.go":     "writers held back by pressure",
+		"engine/pause.go":      "writers held back by pressure, alarms of background work",
 		"wal/log.go":           "between attempts of an ambiguous put, which no cancellation may cut short",
 	}
 }
