@@ -118,7 +118,7 @@ func number(t arrow.DataType, n int) any {
 	case *arrow.Time64Type:
 		return arrow.Time64(n)
 	case *arrow.TimestampType:
-		return arrow.Timestamp(n)
+		return arrow.Timestamp(n * 1_000_000)
 	case *arrow.DurationType:
 		return arrow.Duration(n)
 	case *arrow.Decimal128Type:

@@ -365,28 +365,67 @@ func (n *oldNode) appendBinary(dst *Vector, from, to uint64, src OldSource, st *
 		return err
 	}
 	at := start
-	for i := skip; i < len(offs)/8; i++ {
+	for i := skip; i < len(offs)/8; {
 		e, null := end(i)
 		if e < at || e > last {
 			return corrupt("string offset %d after %d", e, at)
 		}
+		if !null && n.table == nil {
+			rows, upTo := plainRows(offs[8*i:], at, last, n.adjust)
+			if err := dst.appendStrings(data[at-start:upTo-start], offs[8*i:], rows, at); err != nil {
+				return err
+			}
+			i, at = i+rows, upTo
+			continue
+		}
 		value := data[at-start : e-start]
-		at = e
+		i, at = i+1, e
 		if null {
 			dst.closeRow()
 			dst.addNull(1)
 			continue
 		}
-		if n.table != nil {
-			err = dst.appendExpanded(n.table, value)
-		} else {
-			err = dst.appendString(value)
-		}
-		if err != nil {
+		if err = dst.appendExpanded(n.table, value); err != nil {
 			return err
 		}
 		dst.addValid(1)
 	}
+	return nil
+}
+
+// plainRows returns how many ends from the first on are those of values that are not null and in order, and the last one.
+func plainRows(offs []byte, at, last, adjust uint64) (rows int, upTo uint64) {
+	if adjust == 0 {
+		adjust = 1<<64 - 1
+	}
+	for ; 8*rows < len(offs); rows++ {
+		e := u64(offs[8*rows:])
+		if e < at || e > last || e >= adjust {
+			break
+		}
+		at = e
+	}
+	return rows, at
+}
+
+// appendStrings appends rows whose bytes lie one after the other, the first at position at; offs are their ends.
+func (v *Vector) appendStrings(data, offs []byte, rows int, at uint64) error {
+	width := len(data)/rows + 1 // Why: room alone lets a single row be of any size
+	if err := v.roomRows(rows, width); err != nil {
+		return err
+	}
+	base := uint64(v.data.len()) - at
+	copy(v.data.grow(v.mem, len(data)), data)
+	if v.typ.Kind == KindVar32 {
+		for i, out := 0, v.growOffsets32(rows); i < rows; i++ {
+			out[i] = uint32(base + u64(offs[8*i:]))
+		}
+	} else {
+		for i, out := 0, v.growOffsets64(rows); i < rows; i++ {
+			out[i] = base + u64(offs[8*i:])
+		}
+	}
+	v.addValid(rows)
 	return nil
 }
 
