@@ -57,6 +57,7 @@ type sweep struct {
 	objects   []string        // to remove after the manifests
 	folders   []string        // index folders to remove after the manifests
 	removed   []string
+	keepMaps  bool // row maps of stable partitions: something may name them that could not be read
 }
 
 func (w *sweep) mark(ctx context.Context, keep func(uint64, time.Time) bool) error {
@@ -85,6 +86,7 @@ func (w *sweep) mark(ctx context.Context, keep func(uint64, time.Time) bool) err
 			into = w.condemned
 			w.manifests = append(w.manifests, n.Manifest)
 		}
+		w.markMaps(ctx, s, into)
 		for _, names := range [][]string{{n.Transaction}, n.Data, n.Deletions, n.IndexFolders} {
 			for _, name := range names {
 				into[name] = true
@@ -121,13 +123,16 @@ func (w *sweep) collect(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.collectIndexes(ctx)
+	if err := w.collectFolders(ctx, indicesDir); err != nil {
+		return err
+	}
+	return w.collectMaps(ctx)
 }
 
-// collectIndexes judges index folders as wholes, by their newest file.
-func (w *sweep) collectIndexes(ctx context.Context) error {
+// collectFolders judges the folders named by UUIDs in dir as wholes, by their newest file.
+func (w *sweep) collectFolders(ctx context.Context, dir string) error {
 	newest := make(map[string]time.Time)
-	err := w.st.List(ctx, join(w.root, indicesDir), func(i objstore.Info) error {
+	err := w.st.List(ctx, join(w.root, dir), func(i objstore.Info) error {
 		if _, err := uuid.Parse(path.Base(i.Name)); err == nil && i.Dir {
 			newest[i.Name] = time.Time{}
 		}

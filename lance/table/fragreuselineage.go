@@ -36,17 +36,22 @@ func (h *FragmentReuse) sort(object string) error {
 			rows[d.ID] = d
 		}
 	}
+	inOrder := true
 	for i := range h.Steps {
 		for _, d := range h.Steps[i].Sources {
 			made, ok := rows[d.ID]
 			if !ok {
 				continue
 			}
+			inOrder = inOrder && producer[d.ID] < i
 			if made.PhysicalRows != d.PhysicalRows || d.DeletedRows < made.DeletedRows {
 				return errs.Corrupt(object, -1, "fragment %d was made with %d rows and used with %d", d.ID, made.PhysicalRows, d.PhysicalRows)
 			}
 			waits[i]++
 		}
+	}
+	if inOrder {
+		return nil
 	}
 	order := make([]int, 0, len(h.Steps))
 	for i, n := range waits {
@@ -65,9 +70,6 @@ func (h *FragmentReuse) sort(object string) error {
 	}
 	if len(order) < len(h.Steps) {
 		return errs.Corrupt(object, -1, "the history goes round in a circle")
-	}
-	if slices.IsSorted(order) {
-		return nil
 	}
 	sorted := make([]ReuseStep, len(order))
 	for k, i := range order {
