@@ -200,21 +200,27 @@ func (a *adoption) read(ctx context.Context) error {
 // killed records which rows of a run of a fresh fragment are replaced: by the oldest pending generation that has the
 // key, since that one's merge deletes the row.
 func (a *adoption) killed(ctx context.Context, frag, first uint32, keys []rowkey.Key) error {
-	var left []rowkey.Key
+	var live []rowkey.Key
+	var at []rowaddr.Addr
 	for i, k := range keys {
-		at := rowaddr.New(frag, first+uint32(i))
-		if !a.base.alive(at) {
-			continue
+		if addr := rowaddr.New(frag, first+uint32(i)); a.base.alive(addr) {
+			live, at = append(live, k), append(at, addr)
 		}
-		g, err := a.oldestWith(k)
-		if err != nil {
-			return err
+	}
+	out := make([]found, len(live))
+	oldestFirst := func(gens []*generation) []*generation { return gens }
+	rest, err := a.v.locateAbove(ctx, live, func(g *generation) uint64 { return uint64(a.marks[g.id]) }, oldestFirst, out)
+	if err != nil {
+		return err
+	}
+	for i, f := range out {
+		if f.ok {
+			a.base.deaths.Kill(at[i], 0, f.loc.Source)
 		}
-		if g != nil {
-			a.base.deaths.Kill(at, 0, g.id)
-			continue
-		}
-		left = append(left, k)
+	}
+	left := make([]rowkey.Key, len(rest))
+	for n, i := range rest {
+		left[n] = live[i]
 	}
 	rows, err := a.base.rowsOf(ctx, left)
 	for _, r := range rows {
@@ -223,35 +229,6 @@ func (a *adoption) killed(ctx context.Context, frag, first uint32, keys []rowkey
 		}
 	}
 	return err
-}
-
-func (a *adoption) oldestWith(k rowkey.Key) (*generation, error) {
-	in := func(gens []*generation) (*generation, error) {
-		for _, g := range gens {
-			if a.marks[g.id] == 0 {
-				continue
-			}
-			if _, _, ok, err := g.keys.Newest(k, uint64(a.marks[g.id])); ok || err != nil {
-				return g, err
-			}
-		}
-		return nil, nil
-	}
-	o, _, ok, err := a.v.set.of(k)
-	if err != nil {
-		return nil, err
-	}
-	if ok {
-		if g, err := in(a.v.gens[o]); g != nil || err != nil {
-			return g, err
-		}
-	}
-	for _, o := range a.v.set.manual {
-		if g, err := in(a.v.gens[o]); g != nil || err != nil {
-			return g, err
-		}
-	}
-	return nil, nil
 }
 
 // publish brings the deaths up to date with commits held off and swaps the Version.
@@ -312,7 +289,7 @@ func (a *adoption) carry(cur *Version) {
 // killBy records the deaths of rows whose keys g has at or above a row.
 func (b *base) killBy(ctx context.Context, g *generation, from uint32) error {
 	var keys []rowkey.Key
-	err := g.keys.Range("", "", func(k rowkey.Key, row uint64, _ bool) (bool, error) {
+	err := g.keys.ordered(ctx).Range("", "", func(k rowkey.Key, row uint64, _ bool) (bool, error) {
 		if row >= uint64(from) {
 			keys = append(keys, k)
 		}

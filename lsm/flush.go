@@ -126,7 +126,7 @@ func (t *Table) flushOne(ctx context.Context, g *generation) error {
 		t.discard(ctx, sh.dir.path+"/"+dir)
 		return err
 	}
-	flushed, err := t.attach(g.genState, ds)
+	flushed, err := t.attach(ctx, g.genState, ds)
 	if err != nil {
 		return err
 	}

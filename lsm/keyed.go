@@ -113,7 +113,7 @@ func (k *keyedScan) rangeStep() ([]hit, error) {
 	for _, gens := range v.gens {
 		for _, g := range slices.Backward(gens) {
 			born := uint64(g.births.At(k.s.s))
-			err := k.sourceRange(seen, lower, g.keys, func(key rowkey.Key, row uint64, tombstone bool) (hit, bool) {
+			err := k.sourceRange(seen, lower, g.keys.ordered(k.ctx), func(key rowkey.Key, row uint64, tombstone bool) (hit, bool) {
 				return hit{key: key, loc: Location{Source: g.id, Addr: rowaddr.Addr(row)}, gone: tombstone}, row < born
 			})
 			if err != nil {

@@ -25,6 +25,9 @@ import (
 // walReplayBytesMax bounds one WAL entry read at replay.
 const walReplayBytesMax = 1 << 30
 
+// rebuildKeys is how many keys of a generation are looked up at a time when its deaths are rebuilt.
+const rebuildKeys = 8192
+
 // Open claims the table's shards, fences older writers, replays the WAL and rebuilds the death logs, so that
 // everything recovered is visible to every view. What Options.Journal has and no entry of its shard covers is put
 // into entries first. Spec: memwal.md §7.5, §8.4.
@@ -291,74 +294,110 @@ func (t *Table) openGeneration(ctx context.Context, sh *shard, number uint64, di
 		return nil, errs.Corrupt(ds.Root(), -1, "a generation has one fragment with id 0, found %d fragments", len(frags))
 	}
 	gs := &genState{
-		sh: sh, number: number, id: sourceID(sh.ordinal, number), births: &memtable.Births{}, deaths: NewDeathLog(), keys: t.o.Keys.New(), dir: dir,
+		sh: sh, number: number, id: sourceID(sh.ordinal, number), births: &memtable.Births{}, deaths: NewDeathLog(), dir: dir,
 	}
 	gs.births.Add(0, uint32(frags[0].PhysicalRows))
-	return t.attach(gs, ds)
+	return t.attach(ctx, gs, ds)
 }
 
 // attach is the flushed form of a generation.
-func (t *Table) attach(gs *genState, ds *table.Dataset) (*generation, error) {
+func (t *Table) attach(ctx context.Context, gs *genState, ds *table.Dataset) (*generation, error) {
 	ids, err := fieldIDs(ds, t.memSchema)
 	if err != nil {
 		return nil, err
 	}
-	return &generation{genState: gs, ds: ds, frag: ds.Fragments()[0], fieldIDs: ids}, nil
-}
-
-// rebuild indexes the keys of a flushed generation and records which older rows they replace.
-func (r *recovery) rebuild(ctx context.Context, g *generation) error {
-	return r.t.eachKey(ctx, g.ds, g.frag, g.fieldIDs, true, func(first uint64, keys []rowkey.Key, tomb *array.Boolean) error {
-		return r.absorb(ctx, g, uint32(first), keys, func(i int) bool { return tomb.Value(i) }, true)
-	})
-}
-
-// absorb records the deaths that the rows first, first+1, … of g cause, in row order, and indexes their keys
-// if put is set.
-func (r *recovery) absorb(ctx context.Context, g *generation, first uint32, keys []rowkey.Key, tomb func(int) bool, put bool) error {
-	inBatch := make(map[rowkey.Key]uint32)
-	rows := make([]uint64, len(keys))
-	dead := make([]bool, len(keys))
-	var older []rowkey.Key // that only the base may have
-	for i, k := range keys {
-		row := first + uint32(i)
-		rows[i], dead[i] = uint64(row), tomb(i)
-		if prev, ok := inBatch[k]; ok {
-			g.deaths.Kill(rowaddr.Addr(prev), 0, g.id)
-		} else if killed, err := r.killOlder(g, k, first); err != nil {
-			return err
-		} else if !killed {
-			older = append(older, k)
-		}
-		inBatch[k] = row
+	keys, err := t.openKeys(ctx, ds, ids)
+	if err != nil {
+		return nil, err
 	}
-	if err := r.v.base.killKeys(ctx, older, g.id); err != nil {
+	return &generation{genState: gs, keys: &genKeysRef{genKeys: keys}, ds: ds, frag: ds.Fragments()[0], fieldIDs: ids}, nil
+}
+
+// rebuild records which rows a flushed generation replaces: its own older ones, which its deletion vector lists, and
+// those of older sources, by its keys in order.
+func (r *recovery) rebuild(ctx context.Context, g *generation) error {
+	dv, err := g.ds.Deletions(ctx, g.frag)
+	if err != nil {
 		return err
 	}
-	if !put {
-		return nil
+	if dv != nil {
+		for _, off := range dv.ToArray() {
+			g.deaths.Kill(rowaddr.New(0, off), 0, g.id)
+		}
 	}
-	return g.keys.Put(keys, rows, dead)
+	var keys []rowkey.Key
+	err = g.keys.ordered(ctx).Range("", "", func(k rowkey.Key, _ uint64, _ bool) (bool, error) {
+		if len(keys) > 0 && keys[len(keys)-1] == k {
+			return true, nil
+		}
+		if len(keys) == rebuildKeys {
+			if err := r.killOlder(ctx, g, keys); err != nil {
+				return false, err
+			}
+			keys = keys[:0]
+		}
+		keys = append(keys, k)
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.killOlder(ctx, g, keys)
 }
 
-// killOlder records the death of the newest row of k before row `below` of g, unless that is in the base.
-func (r *recovery) killOlder(g *generation, k rowkey.Key, below uint32) (killed bool, err error) {
-	row, _, ok, err := g.keys.Newest(k, uint64(below))
-	if err != nil {
-		return false, err
-	}
-	if ok {
-		g.deaths.Kill(rowaddr.Addr(row), 0, g.id)
-		return true, nil
-	}
+// killOlder records that g replaces the newest rows of keys in older sources.
+func (r *recovery) killOlder(ctx context.Context, g *generation, keys []rowkey.Key) error {
 	// Why not the Version's locate: a key of a shard made by hand counts within that shard only.
 	own := r.v.gens[g.sh.ordinal]
-	f, err := locateIn(own[:len(own)-1], k, ^uint64(0))
-	if err != nil || !f.ok {
-		return false, err
+	out, idx := make([]found, len(keys)), make([]int, len(keys))
+	for i := range idx {
+		idx[i] = i
 	}
-	r.v.deaths(f.loc.Source).Kill(f.loc.Addr, 0, g.id)
-	return true, nil
+	all := func(g *generation) uint64 { return uint64(g.births.At(^uint64(0))) }
+	left, err := search(ctx, newestFirst(own[:len(own)-1]), keys, idx, all, out)
+	if err != nil {
+		return err
+	}
+	for _, f := range out {
+		if f.ok {
+			r.v.deaths(f.loc.Source).Kill(f.loc.Addr, 0, g.id)
+		}
+	}
+	rest := make([]rowkey.Key, len(left))
+	for n, i := range left {
+		rest[n] = keys[i]
+	}
+	return r.v.base.killKeys(ctx, rest, g.id)
+}
+
+// absorb records the deaths that rows first, first+1, … of the active MemTable cause, before they are appended.
+func (r *recovery) absorb(ctx context.Context, g *generation, keys []rowkey.Key) error {
+	first := g.mem.Rows()
+	inBatch := make(map[rowkey.Key]uint32)
+	var fresh []rowkey.Key
+	for i, k := range keys {
+		if prev, ok := inBatch[k]; ok {
+			g.deaths.Kill(rowaddr.New(0, prev), 0, g.id)
+		} else {
+			fresh = append(fresh, k)
+		}
+		inBatch[k] = first + uint32(i)
+	}
+	known := make([]bool, len(fresh))
+	err := g.keys.newest(ctx, fresh, uint64(first), func(i int, row uint64, _ bool) {
+		known[i] = true
+		g.deaths.Kill(addrOf(row), 0, g.id)
+	})
+	if err != nil {
+		return err
+	}
+	var older []rowkey.Key
+	for i, k := range fresh {
+		if !known[i] {
+			older = append(older, k)
+		}
+	}
+	return r.killOlder(ctx, g, older)
 }
 
 // replay appends the WAL from a position on to MemTables and returns the number of rows. Spec: memwal.md §8.4.
@@ -421,10 +460,8 @@ func (t *Table) newGeneration(sh *shard, number uint64) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	gs := &genState{
-		sh: sh, number: number, id: sourceID(sh.ordinal, number), births: mem.Births(), deaths: NewDeathLog(), keys: keys,
-	}
-	return &generation{genState: gs, mem: mem}, nil
+	gs := &genState{sh: sh, number: number, id: sourceID(sh.ordinal, number), births: mem.Births(), deaths: NewDeathLog()}
+	return &generation{genState: gs, keys: &genKeysRef{genKeys: memKeys{keys}}, mem: mem}, nil
 }
 
 func (r *recovery) append(ctx context.Context, sh *shard, rec arrow.RecordBatch) error {
@@ -445,7 +482,7 @@ func (r *recovery) append(ctx context.Context, sh *shard, rec arrow.RecordBatch)
 	if r.t.o.Planted.SkipReplayedTombstone && tomb.Len() > 0 && tomb.Value(0) {
 		return nil
 	}
-	if err := r.absorb(ctx, g, g.mem.Rows(), keys, tomb.Value, false); err != nil {
+	if err := r.absorb(ctx, g, keys); err != nil {
 		return err
 	}
 	_, err = g.mem.Append(conf, 0)

@@ -3,13 +3,13 @@ package lsm
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/uuid"
 
 	"lancesql/indexes/pkstore"
-	"lancesql/internal/rowkey"
 	"lancesql/lance/rowaddr"
 	"lancesql/lance/table"
 	"lancesql/memtable"
@@ -121,7 +121,6 @@ type genState struct {
 	id     SourceID
 	births *memtable.Births
 	deaths *DeathLog
-	keys   *pkstore.Space
 	dir    string // directory name below the shard once flushed
 	refs   int    // Versions naming it; guarded by Table.mu
 }
@@ -129,13 +128,18 @@ type genState struct {
 // generation is one generation in one of its two forms. Immutable.
 type generation struct {
 	*genState
+	keys     *genKeysRef
 	mem      *memtable.MemTable // nil once flushed
 	ds       *table.Dataset     // nil until flushed
 	frag     *table.Fragment
 	fieldIDs []int32 // physical columns, then the tombstone column
 }
 
-// find returns the newest row of the key born at or before s.
-func (g *generation) find(k rowkey.Key, s uint64) (row uint64, tombstone, ok bool, err error) {
-	return g.keys.Newest(k, uint64(g.births.At(s)))
+// newestFirst is the generations of a shard in the order in which a look-up visits them.
+func newestFirst(gens []*generation) []*generation {
+	out := slices.Clone(gens)
+	slices.Reverse(out)
+	return out
 }
+
+func addrOf(row uint64) rowaddr.Addr { return rowaddr.Addr(row) }

@@ -8,7 +8,6 @@ import (
 
 	"lancesql/internal/errs"
 	"lancesql/internal/rowkey"
-	"lancesql/lance/rowaddr"
 )
 
 // Version is an immutable state of a table: a base version and, by shard ordinal, the generations on top of it,
@@ -80,15 +79,9 @@ type found struct {
 // as a hit, because the tombstone row itself is what a later write replaces.
 func (v *Version) locate(ctx context.Context, keys []rowkey.Key, s uint64) ([]found, error) {
 	out := make([]found, len(keys))
-	var rest []int
-	for i, k := range keys {
-		var err error
-		if out[i], err = v.locateAbove(k, s); err != nil {
-			return nil, err
-		}
-		if !out[i].ok {
-			rest = append(rest, i)
-		}
+	rest, err := v.locateAbove(ctx, keys, func(g *generation) uint64 { return uint64(g.births.At(s)) }, newestFirst, out)
+	if err != nil {
+		return nil, err
 	}
 	if len(rest) == 0 || len(v.base.frags) == 0 {
 		return out, nil
@@ -121,37 +114,39 @@ func (v *Version) locateOne(ctx context.Context, k rowkey.Key, s uint64) (found,
 	return list[0], nil
 }
 
-// locateAbove finds the row of a key at s in the sources above the base.
-func (v *Version) locateAbove(k rowkey.Key, s uint64) (found, error) {
-	ordinal, _, exists, err := v.set.of(k)
-	if err != nil {
-		return found{}, err
-	}
-	if exists {
-		if f, err := locateIn(v.gens[ordinal], k, s); f.ok || err != nil {
-			return f, err
+// locateAbove is search over the sources above the base: for each key the shard it belongs to, then those made by
+// hand. order says in which order the generations of a shard are visited.
+func (v *Version) locateAbove(ctx context.Context, keys []rowkey.Key, below func(*generation) uint64,
+	order func([]*generation) []*generation, out []found) (left []int, err error) {
+	byShard := make([][]int, len(v.gens))
+	for i, k := range keys {
+		o, _, ok, err := v.set.of(k)
+		switch {
+		case err != nil:
+			return nil, err
+		case ok:
+			byShard[o] = append(byShard[o], i)
+		default:
+			left = append(left, i)
 		}
 	}
-	for _, m := range v.set.manual {
-		if f, err := locateIn(v.gens[m], k, s); f.ok || err != nil {
-			return f, err
+	for o, idx := range byShard {
+		if len(idx) == 0 {
+			continue
 		}
-	}
-	return found{}, nil
-}
-
-// locateIn finds the row of the key at s in the generations of one shard.
-func locateIn(gens []*generation, k rowkey.Key, s uint64) (found, error) {
-	for _, g := range slices.Backward(gens) {
-		row, dead, hit, err := g.find(k, s)
+		rest, err := search(ctx, order(v.gens[o]), keys, idx, below, out)
 		if err != nil {
-			return found{}, err
+			return nil, err
 		}
-		if hit {
-			return found{loc: Location{Source: g.id, Addr: rowaddr.Addr(row)}, ok: true, tombstone: dead}, nil
+		left = append(left, rest...)
+	}
+	slices.Sort(left) // neighbours in the caller's order are neighbours in the base
+	for _, o := range v.set.manual {
+		if left, err = search(ctx, order(v.gens[o]), keys, left, below, out); err != nil {
+			return nil, err
 		}
 	}
-	return found{}, nil
+	return left, nil
 }
 
 // publishLocked makes v the newest Version. Predecessors whose views v can serve leave the chain.
@@ -174,6 +169,7 @@ func (t *Table) retainLocked(v *Version) {
 	}
 	for g := range v.all() {
 		g.refs++
+		g.keys.refs++
 		if g.mem != nil {
 			g.mem.Retain()
 		}
@@ -208,8 +204,9 @@ func (t *Table) freeLocked(v *Version) {
 		if g.mem != nil {
 			g.mem.Release()
 		}
-		if g.refs--; g.refs == 0 {
-			t.drop(g.keys.Drop())
+		g.refs--
+		if g.keys.refs--; g.keys.refs == 0 {
+			t.drop(g.keys.close())
 		}
 	}
 }

@@ -1,0 +1,196 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"lancesql/indexes/btree"
+	"lancesql/indexes/pkstore"
+	"lancesql/indexes/store"
+	"lancesql/internal/errs"
+	"lancesql/internal/rowkey"
+	"lancesql/lance/table"
+)
+
+// genKeys finds rows of one generation by key: in memory, or in the sidecar of a flushed one.
+type genKeys interface {
+	// newest visits the keys that have a row below below, with the greatest such row, in any order.
+	newest(ctx context.Context, keys []rowkey.Key, below uint64, visit func(i int, row uint64, tombstone bool)) error
+	// ordered is the keys in order, the rows of a key descending.
+	ordered(ctx context.Context) keyRanger
+	close() error
+}
+
+// genKeysRef counts the Versions that use a genKeys; guarded by Table.mu.
+type genKeysRef struct {
+	genKeys
+	refs int
+}
+
+// memKeys are keys in a key space.
+type memKeys struct{ space *pkstore.Space }
+
+func (m memKeys) newest(_ context.Context, keys []rowkey.Key, below uint64, visit func(i int, row uint64, tombstone bool)) error {
+	if len(keys) == 1 {
+		row, tombstone, ok, err := m.space.Newest(keys[0], below)
+		if ok {
+			visit(0, row, tombstone)
+		}
+		return err
+	}
+	return m.space.NewestOf(keys, below, func(i int, h pkstore.Hit) error {
+		visit(i, h.Row, h.Tombstone)
+		return nil
+	})
+}
+
+func (m memKeys) ordered(context.Context) keyRanger { return m.space }
+
+func (m memKeys) close() error { return m.space.Drop() }
+
+// fileKeys are keys in a `_pk_index`.
+type fileKeys struct {
+	pk         *btree.PK
+	typ        arrow.DataType
+	composite  bool
+	tombstones *roaring.Bitmap
+}
+
+func (f *fileKeys) newest(ctx context.Context, keys []rowkey.Key, below uint64, visit func(i int, row uint64, tombstone bool)) error {
+	sorted, err := btree.KeysOfTuples(f.typ, f.composite, keys)
+	if err != nil {
+		return err
+	}
+	hits, err := f.pk.Last(ctx, sorted, below, nil)
+	for _, h := range hits {
+		visit(int(h.Row), h.ID, f.tombstones.Contains(uint32(h.ID)))
+	}
+	return err
+}
+
+func (f *fileKeys) ordered(ctx context.Context) keyRanger { return fileRange{ctx: ctx, f: f} }
+
+func (f *fileKeys) close() error { return f.pk.Close() }
+
+// fileRange is a sidecar as a source of ordered keys.
+type fileRange struct {
+	ctx context.Context //nolint:containedctx // of one step of a scan
+	f   *fileKeys
+}
+
+// Range implements keyRanger.
+func (r fileRange) Range(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint64, tombstone bool) (bool, error)) error {
+	return r.f.pk.Index().Tuples(r.ctx, r.f.composite, lo, hi, func(k rowkey.Key, id uint64) (bool, error) {
+		return visit(k, id, r.f.tombstones.Contains(uint32(id)))
+	})
+}
+
+// openKeys opens the sidecar of a flushed generation; one without it, or with a damaged one, has its keys read into
+// memory.
+func (t *Table) openKeys(ctx context.Context, ds *table.Dataset, ids []int32) (genKeys, error) {
+	frag := ds.Fragments()[0]
+	typ, err := t.pkType()
+	if err != nil {
+		return nil, err
+	}
+	pk, err := btree.OpenPK(ctx, store.NewDir(t.o.Store, ds.Root()+"/"+btree.PKDir, t.o.Alloc), typ, frag.PhysicalRows, t.o.Pages)
+	switch {
+	case err == nil:
+		f := &fileKeys{pk: pk, typ: typ, composite: len(t.keyCols) > 1}
+		f.tombstones, err = t.tombstones(ctx, ds, frag, ids[len(ids)-1])
+		return f, err
+	case errors.Is(err, errs.ErrCorruption):
+		t.o.Log.Warn("primary key sidecar cannot be used", "generation", ds.Root(), "error", err)
+	case !errors.Is(err, errs.ErrNotFound):
+		return nil, err
+	}
+	space := t.o.Keys.New()
+	err = t.eachKey(ctx, ds, frag, ids, true, func(first uint64, keys []rowkey.Key, tomb *array.Boolean) error {
+		rows, dead := make([]uint64, len(keys)), make([]bool, len(keys))
+		for i := range keys {
+			rows[i], dead[i] = first+uint64(i), tomb.Value(i)
+		}
+		return space.Put(keys, rows, dead)
+	})
+	if err != nil {
+		return nil, errors.Join(err, space.Drop())
+	}
+	return memKeys{space}, nil
+}
+
+// tombstones reads which rows of a generation are delete rows.
+func (t *Table) tombstones(ctx context.Context, ds *table.Dataset, f *table.Fragment, id int32) (*roaring.Bitmap, error) {
+	out := roaring.New()
+	r, err := ds.ScanFragment(ctx, f, []int32{id}, 0, f.PhysicalRows, t.o.BatchRows)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	for {
+		first, rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read tombstones: %w", err)
+		}
+		tomb, ok := rec.Column(0).(*array.Boolean)
+		for i := 0; ok && i < tomb.Len(); i++ {
+			if tomb.Value(i) {
+				out.Add(uint32(first) + uint32(i))
+			}
+		}
+		rec.Release()
+		if !ok {
+			return nil, errs.Corrupt(ds.Root(), -1, "tombstone column is not boolean")
+		}
+	}
+}
+
+// search finds rows by key in the generations of one shard, in the order given: the first hit decides. below bounds
+// the rows of each generation. It fills out for those of idx, positions in keys, and returns the others.
+func search(ctx context.Context, gens []*generation, keys []rowkey.Key, idx []int, below func(*generation) uint64, out []found) (left []int, err error) {
+	left = idx
+	for _, g := range gens {
+		limit := below(g)
+		if limit == 0 || len(left) == 0 {
+			continue
+		}
+		some := keys
+		if len(left) < len(keys) {
+			some = make([]rowkey.Key, len(left))
+			for n, i := range left {
+				some[n] = keys[i]
+			}
+		}
+		hits := 0
+		err := g.keys.newest(ctx, some, limit, func(n int, row uint64, tombstone bool) {
+			out[left[n]] = found{loc: Location{Source: g.id, Addr: addrOf(row)}, ok: true, tombstone: tombstone}
+			hits++
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look up keys in generation %d: %w", g.number, err)
+		}
+		if hits > 0 {
+			left = without(left, out)
+		}
+	}
+	return left, nil
+}
+
+// without returns the positions whose key is not found yet.
+func without(idx []int, out []found) []int {
+	var left []int
+	for _, i := range idx {
+		if !out[i].ok {
+			left = append(left, i)
+		}
+	}
+	return left
+}
