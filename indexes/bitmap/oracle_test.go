@@ -153,3 +153,43 @@ func TestReferenceReads(t *testing.T) {
 	}
 	require.Greater(t, used*2, len(filters))
 }
+
+// lancedb for Node uses segments of ours with the answers of pylance's scan, and we use those it builds.
+func TestLanceDB(t *testing.T) {
+	tb := indextable.New(t, 3)
+	attach(t, tb)
+	var filters []indextable.Filter
+	supported(tb, func(i int, c indextable.Column) {
+		if c.Name != "decimal256" { // 0.39 has no such literal
+			filters = append(filters, indextable.Sample(indextable.Filters(i), 9, i)...)
+		}
+	})
+	scans := tb.ReferenceQuery(t, filters)
+	used := 0
+	for k, a := range tb.LanceDBQuery(t, filters) {
+		f := filters[k]
+		require.Empty(t, a.Error, f.SQL)
+		if a.Used("b_" + f.Column) {
+			used++
+		}
+		require.Equal(t, scans[k].Scanned, a.Indexed, "%s\n%s", f.SQL, a.Plan)
+	}
+	require.Greater(t, used*2, len(filters))
+
+	tb = indextable.New(t, 4)
+	var builds []indextable.Build
+	supported(tb, func(_ int, c indextable.Column) {
+		builds = append(builds, indextable.Build{Column: c.Name, Kind: "bitmap", Name: "b_" + c.Name})
+	})
+	refused := tb.LanceDBBuild(t, builds)
+	t.Logf("refused: %v", refused)
+	d := tb.Latest(t)
+	built := 0
+	supported(tb, func(i int, c indextable.Column) {
+		if refused["b_"+c.Name] == "" {
+			built++
+			checkAnswers(t, tb, d, i, openEntries(t, tb, d, c))
+		}
+	})
+	require.Greater(t, built, 8)
+}

@@ -91,12 +91,13 @@ func (s *Stats) EncodeSeed() ([]byte, error) {
 }
 
 // HarvestSeed reads the seed of a column from a data file. ok is false if the file has none that can stand for a scan
-// of the column: none at all, of another zone size, or in a form this package does not know. rowsPerZone is the
-// index's; field is the column's id, for seeds that name one. The statistics speak about all physical rows of the file.
-// errs.ErrCorruption for a seed that is damaged.
+// of the column: none at all, of another zone size, of another field that had this path when the file was written, or in
+// a form this package does not know. rowsPerZone is the index's, field the column's id. The statistics speak about all
+// physical rows of the file. errs.ErrCorruption for a seed that is damaged.
 func HarvestSeed(ctx context.Context, r *file.Reader, name, path string, field int32, t arrow.DataType, rowsPerZone uint64) (s *Stats, ok bool, err error) {
 	place, ok := r.Schema().Metadata[seedKeyPrefix+path]
-	if !ok {
+	// Why the id: columns may have swapped names since.
+	if f := r.Schema().FieldByName(path); !ok || f == nil || f.ID != field {
 		return nil, false, nil
 	}
 	parts := strings.Split(place, ":")

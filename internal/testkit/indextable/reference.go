@@ -70,3 +70,38 @@ func (tb *Table) ask(t testing.TB, command string, request, answer any) {
 		t.Fatalf("%s: %v\n%.500s", command, err, out)
 	}
 }
+
+// LanceDBBuild has lancedb for Node create indexes; it returns what it refused, by name.
+func (tb *Table) LanceDBBuild(t testing.TB, builds []Build) map[string]string {
+	t.Helper()
+	refused := map[string]string{}
+	tb.askNode(t, "build", builds, &refused)
+	return refused
+}
+
+// LanceDBQuery has lancedb for Node answer filters; Scanned stays empty.
+func (tb *Table) LanceDBQuery(t testing.TB, filters []Filter) []Answer {
+	t.Helper()
+	var sql []string
+	for _, f := range filters {
+		sql = append(sql, f.SQL)
+	}
+	var answers []Answer
+	tb.askNode(t, "query", sql, &answers)
+	if len(answers) != len(filters) {
+		t.Fatalf("%d answers for %d filters", len(answers), len(filters))
+	}
+	return answers
+}
+
+func (tb *Table) askNode(t testing.TB, command string, request, answer any) {
+	t.Helper()
+	b, err := json.Marshal(request)
+	must(t, err)
+	file := filepath.Join(t.TempDir(), command+".json")
+	must(t, os.WriteFile(file, b, 0o600))
+	out := oracle.RunNode(t, "indexes.mjs", command, filepath.Dir(tb.Dir), strings.TrimSuffix(filepath.Base(tb.Dir), ".lance"), file)
+	if err := json.Unmarshal(out, answer); err != nil {
+		t.Fatalf("%s: %v\n%.500s", command, err, out)
+	}
+}
