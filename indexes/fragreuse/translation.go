@@ -17,9 +17,10 @@ import (
 type Translation struct {
 	stored     *roaring.Bitmap // the bitmap of the entry
 	coverage   *roaring.Bitmap
-	everything bool // no coverage: addresses in fragments without a step are kept
-	steps      int  // steps that the segment's addresses may take
-	blocks     bool // one of them is a stable partition
+	sources    *roaring.Bitmap // fragments from which the coverage is reached, itself among them
+	everything bool            // no coverage: addresses in fragments without a step are kept
+	steps      int             // steps that the segment's addresses may take
+	blocks     bool            // one of them is a stable partition
 
 	byID  []target          // by fragment id, if ids are small
 	other map[uint32]target // otherwise
@@ -45,12 +46,13 @@ const denseIDsMax = 1 << 20
 func (h *History) For(ctx context.Context, covered *roaring.Bitmap) (*Translation, error) {
 	t := &Translation{stored: covered.Clone(), coverage: covered.Clone()}
 	if h == nil {
+		t.sources = t.coverage
 		t.finish(nil)
 		return t, nil
 	}
 	t.coverage = h.reuse.Coverage(covered)
 	var needed []*step
-	reach := t.coverage.Clone() // fragments from which the coverage is reached
+	reach := t.coverage.Clone()
 	for i := len(h.steps) - 1; i >= 0; i-- {
 		s := h.steps[i]
 		if !s.reaches(reach) {
@@ -67,6 +69,7 @@ func (h *History) For(ctx context.Context, covered *roaring.Bitmap) (*Translatio
 		}
 		needed = append(needed, s)
 	}
+	t.sources = reach
 	t.finish(needed)
 	return t, nil
 }
@@ -141,6 +144,11 @@ func (t *Translation) target(fragment uint32) (x target) {
 // Coverage returns the fragments that the segment covers after translation, read-only. Fragments that are not in the
 // manifest (any more) may be among them.
 func (t *Translation) Coverage() *roaring.Bitmap { return t.coverage }
+
+// Sources returns the fragments of addresses that lead to the coverage, read-only: what to tell a kind that keeps only
+// addresses in fragments it is told to cover. The bitmap of the entry would be wrong: another writer may have mapped it
+// while the files still hold the old addresses.
+func (t *Translation) Sources() *roaring.Bitmap { return t.sources }
 
 // Steps is the number of rewrites that addresses of the segment may have to follow; 0: none has moved, and Retain of
 // Coverage is all there is to do.
