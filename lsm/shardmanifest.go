@@ -54,9 +54,9 @@ func (d shardDir) latest(ctx context.Context) (*pb.ShardManifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &pb.ShardManifest{}
-	if err := proto.Unmarshal(data, m); err != nil {
-		return nil, errs.Corrupt(name, 0, "shard manifest: %v", err)
+	m, err := decodeShardManifest(name, data)
+	if err != nil {
+		return nil, err
 	}
 	if m.Version != version {
 		return nil, errs.Corrupt(name, 0, "version %d in the file of version %d", m.Version, version)
@@ -65,6 +65,14 @@ func (d shardDir) latest(ctx context.Context) (*pb.ShardManifest, error) {
 		if g.Generation == 0 || !plainName(g.Path) {
 			return nil, errs.Corrupt(name, 0, "generation %d at %q", g.Generation, g.Path)
 		}
+	}
+	return m, nil
+}
+
+func decodeShardManifest(name string, data []byte) (*pb.ShardManifest, error) {
+	m := &pb.ShardManifest{}
+	if err := proto.Unmarshal(data, m); err != nil {
+		return nil, errs.Corrupt(name, 0, "shard manifest: %v", err)
 	}
 	return m, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,8 @@ import (
 const usage = `lancesql is a MySQL-protocol database whose tables are Lance datasets.
 
   lancesql serve [flags]          run the server; lancesql serve --help lists the flags
+  lancesql check DIR [flags]      verify a data directory that no server has open
+  lancesql recover DIR [flags]    complete WAL files for outside tools after a crash; set damage aside
   lancesql inspect PATH [--json]  show what is inside a table, a file of one, or a data directory
   lancesql --version              print the version
   lancesql --help                 print this text
@@ -31,6 +34,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	switch command {
 	case "serve":
 		err = serve(args[1:], stdout, stderr)
+	case "check":
+		err = check(args[1:], stdout, stderr)
 	case "inspect":
 		err = inspectPath(args[1:], stdout)
 	case "--version", "-version", "version":
@@ -45,6 +50,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
+	code := 1
+	if own := (*exitError)(nil); errors.As(err, &own) {
+		code = own.code
+	}
 	fmt.Fprintln(stderr, "lancesql: "+strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
-	return 1
+	return code
 }

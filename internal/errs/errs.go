@@ -21,6 +21,7 @@ var (
 	ErrSync        = errors.New("sync failed")      // fatal: what a failed fsync left behind is unknown
 	ErrLocked      = errors.New("locked by another process")
 	ErrNewerFormat = errors.New("written by a newer version")
+	ErrReadOnly    = errors.New("opened for reading only")
 )
 
 // Transaction sentinels.

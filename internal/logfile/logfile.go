@@ -26,8 +26,9 @@ const (
 // Dir is a directory of files named by slot number ("17.log"). Other names in it are left alone. It is used by
 // one goroutine at a time; the Files are independent of it.
 type Dir struct {
-	fs   vfs.FS
-	path string
+	fs       vfs.FS
+	path     string
+	readOnly bool
 }
 
 // Open makes the directory, and its parents, durably.
@@ -56,12 +57,19 @@ func Open(fs vfs.FS, path string) (*Dir, error) {
 // OpenDisk is Open on the operating system's filesystem.
 func OpenDisk(path string) (*Dir, error) { return Open(vfs.Default, path) }
 
+// LookAt returns the directory at path of the operating system's filesystem for reading only: nothing is made, and its
+// files open for reading. A directory that does not exist is empty.
+func LookAt(path string) *Dir { return &Dir{fs: vfs.Default, path: path, readOnly: true} }
+
 // Memory returns an empty directory in memory, which ends with the process.
 func Memory() *Dir { return &Dir{fs: vfs.NewMem(), path: "/"} }
 
 // Slots lists the slots in use, ascending.
 func (d *Dir) Slots() ([]int, error) {
 	names, err := d.fs.List(d.path)
+	if d.readOnly && errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list log directory %s: %w", d.path, err)
 	}
@@ -99,14 +107,18 @@ func (d *Dir) Create(slot int, size int64) (*File, error) {
 	return lf, nil
 }
 
-// Open opens the file of a slot for reading and writing; errs.ErrNotFound if there is none.
+// Open opens the file of a slot for reading and, unless the directory is only looked at, writing; errs.ErrNotFound if there is none.
 func (d *Dir) Open(slot int) (*File, error) {
 	name := d.name(slot)
 	// Why look first: OpenReadWrite makes a missing file.
 	if _, err := d.fs.Stat(name); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("log file %s: %w", name, errs.ErrNotFound)
 	}
-	f, err := d.fs.OpenReadWrite(name, writeCategory)
+	open := func() (vfs.File, error) { return d.fs.OpenReadWrite(name, writeCategory) }
+	if d.readOnly {
+		open = func() (vfs.File, error) { return d.fs.Open(name) }
+	}
+	f, err := open()
 	if err != nil {
 		return nil, fmt.Errorf("open log file %s: %w", name, err)
 	}
