@@ -253,7 +253,11 @@ func (s *shardCheck) open(g *pb.FlushedGeneration) (*generation, error) {
 	if frags := ds.Fragments(); len(frags) != 1 || frags[0].ID != 0 {
 		return nil, errs.Corrupt(ds.Root(), -1, "a generation has one fragment with id 0, found %d fragments", len(frags))
 	}
-	return s.t.attach(&genState{sh: s.sh, number: g.Generation, dir: g.Path}, ds)
+	ids, err := fieldIDs(ds, s.t.memSchema)
+	if err != nil {
+		return nil, err
+	}
+	return &generation{genState: &genState{sh: s.sh, number: g.Generation, dir: g.Path}, ds: ds, frag: ds.Fragments()[0], fieldIDs: ids}, nil
 }
 
 // bloomBytes is the size of a generation's filter, whatever its rows. Spec: memwal.md §11.1.
