@@ -22,7 +22,7 @@ func (t *Table) Cleanup(ctx context.Context, lowWater uint64) error {
 	if err := t.checkOpen(); err != nil {
 		return err
 	}
-	t.prune(lowWater)
+	t.Settle(lowWater)
 	ready := t.takeReady()
 	err := t.removeGenerations(ctx, ready)
 	if err != nil {

@@ -57,7 +57,7 @@ func (t *Table) Merge(ctx context.Context, h Hooks) error {
 			return fmt.Errorf("adopt outside commits: %w", err)
 		}
 		err := t.mergeOnce(ctx)
-		t.prune(h.LowWater())
+		t.Settle(h.LowWater())
 		if !errors.Is(err, errs.ErrConflict) {
 			return err
 		}

@@ -300,17 +300,27 @@ func (t *Table) openGeneration(ctx context.Context, sh *shard, number uint64, di
 	return t.attach(ctx, gs, ds)
 }
 
-// attach is the flushed form of a generation.
+// attach is the flushed form of a generation, with its keys.
 func (t *Table) attach(ctx context.Context, gs *genState, ds *table.Dataset) (*generation, error) {
+	g, err := t.flushedForm(gs, ds)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := t.openKeys(ctx, ds, g.fieldIDs)
+	if err != nil {
+		return nil, err
+	}
+	g.keys = &genKeysRef{genKeys: keys}
+	return g, nil
+}
+
+// flushedForm is the flushed form of a generation, without its keys.
+func (t *Table) flushedForm(gs *genState, ds *table.Dataset) (*generation, error) {
 	ids, err := fieldIDs(ds, t.memSchema)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := t.openKeys(ctx, ds, ids)
-	if err != nil {
-		return nil, err
-	}
-	return &generation{genState: gs, keys: &genKeysRef{genKeys: keys}, ds: ds, frag: ds.Fragments()[0], fieldIDs: ids}, nil
+	return &generation{genState: gs, ds: ds, frag: ds.Fragments()[0], fieldIDs: ids}, nil
 }
 
 // rebuild records which rows a flushed generation replaces: its own older ones, which its deletion vector lists, and

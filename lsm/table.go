@@ -180,6 +180,36 @@ func (t *Table) Pressure() Pressure {
 	return p
 }
 
+// Memory is what a table holds in memory, in bytes, estimated.
+type Memory struct {
+	MemTables int64 // rows and keys of MemTables
+	Behind    int64 // journal records not yet in WAL entries
+	Deaths    int64 // which rows have died, in all sources
+}
+
+// Total is the sum.
+func (m Memory) Total() int64 { return m.MemTables + m.Behind + m.Deaths }
+
+// Memory returns what the newest Version and the WAL hold. Older Versions share it but for MemTables that were flushed
+// while a scan reads them.
+func (t *Table) Memory() Memory {
+	_, behind, _ := t.Behind()
+	m := Memory{Behind: behind}
+	v, err := t.newest()
+	if err != nil {
+		return m
+	}
+	defer t.release(v)
+	m.Deaths = v.base.deaths.Bytes()
+	for g := range v.all() {
+		m.Deaths += g.deaths.Bytes()
+		if g.mem != nil {
+			m.MemTables += g.mem.Bytes()
+		}
+	}
+	return m
+}
+
 // Size estimates rows and bytes; pending deletes are not subtracted.
 func (t *Table) Size() (rows, bytes uint64) {
 	v, err := t.newest()

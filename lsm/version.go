@@ -226,6 +226,26 @@ func (t *Table) prune(lowWater uint64) {
 	}
 }
 
+// Settle says that no view older than lowWater is left or will come: Versions, births and deaths that only such views
+// tell apart are given up.
+func (t *Table) Settle(lowWater uint64) {
+	t.prune(lowWater)
+	v, err := t.newest()
+	if err != nil {
+		return
+	}
+	defer t.release(v)
+	v.base.deaths.Settle(lowWater)
+	for g := range v.all() {
+		g.deaths.Settle(lowWater)
+		if g.mem != nil {
+			g.mem.Settle(lowWater)
+		} else {
+			g.births.Settle(lowWater)
+		}
+	}
+}
+
 // newest returns the newest Version with a reference.
 func (t *Table) newest() (*Version, error) {
 	t.mu.Lock()

@@ -72,3 +72,15 @@ func (b *Births) Add(seq uint64, rows uint32) {
 
 // bytes returns the memory the entries use.
 func (b *Births) bytes() int64 { return int64(cap(b.entries())) * 16 }
+
+// Settle forgets what only views older than seq could ask for: At of a number below seq may then answer with the rows
+// born at seq or before. It is called by the one that adds, or with Add excluded.
+func (b *Births) Settle(seq uint64) {
+	e := b.entries()
+	i := sort.Search(len(e), func(i int) bool { return e[i].seq > seq })
+	if i < 2 {
+		return
+	}
+	kept := append([]birth{{e[i-1].seq, e[i-1].rows}}, e[i:]...)
+	b.list.Store(&kept)
+}

@@ -33,3 +33,20 @@ func TestBirths(t *testing.T) {
 	require.EqualValues(t, 9, b.Last())
 	require.EqualValues(t, 10, b.At(9))
 }
+
+func TestBirthsSettle(t *testing.T) {
+	var b memtable.Births
+	for seq := uint64(1); seq <= 10; seq++ {
+		b.Add(seq, uint32(seq)*3)
+	}
+	b.Settle(0)
+	b.Settle(6)
+	for seq := uint64(6); seq <= 12; seq++ {
+		require.EqualValues(t, min(seq, 10)*3, b.At(seq))
+	}
+	require.EqualValues(t, 10, b.Last())
+	b.Add(11, 40)
+	require.EqualValues(t, 40, b.At(11))
+	b.Settle(100)
+	require.EqualValues(t, 40, b.At(100))
+}

@@ -238,6 +238,13 @@ func (m *MemTable) Take(mem memory.Allocator, rows []uint32) (arrow.RecordBatch,
 	return l.take(mem, m.schema, rows)
 }
 
+// Settle is Births.Settle with appends excluded.
+func (m *MemTable) Settle(seq uint64) {
+	m.appendMu.Lock()
+	defer m.appendMu.Unlock()
+	m.births.Settle(seq)
+}
+
 // Retain adds a reference; the caller holds one already.
 func (m *MemTable) Retain() { m.refs.Add(1) }
 
