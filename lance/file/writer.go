@@ -88,6 +88,15 @@ func NewWriter(w io.Writer, s *schema.Schema, o WriterOptions) (*Writer, error) 
 		return nil, fmt.Errorf("write lance file without columns: %w", errs.ErrInvalid)
 	}
 	for _, f := range s.Fields {
+		var err error
+		f.Walk(func(f *schema.Field) {
+			if f.BlobV2() {
+				err = fmt.Errorf("blob v2 column %q: %w", f.Name, errs.ErrUnsupported)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
 		if err := fw.addField(f); err != nil {
 			return nil, fmt.Errorf("write field %q: %w", f.Name, err)
 		}

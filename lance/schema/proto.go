@@ -72,11 +72,13 @@ func encodingHint(logicalType string) pb.FieldEncoding {
 }
 
 // FromProto builds a schema from a field list (parents before children, any other order) and schema metadata.
-// errs.ErrInvalid for duplicate ids or names, unknown parents or bad key marks. Logical types are not checked here:
+// errs.ErrInvalid for duplicate ids or names, unknown parents or bad key marks. In data files the members of a blob v2
+// column have no ids (-1) and no parent, and follow it. Logical types are not checked here:
 // DataType does, so that a schema with an unreadable column can still be opened.
 func FromProto(fields []*pb.Field, metadata map[string][]byte) (*Schema, error) {
 	s := &Schema{Metadata: stringMap(metadata)}
 	byID := make(map[int32]*Field, len(fields))
+	var last *Field // that has an id
 	for _, p := range fields {
 		f := &Field{
 			ID:          p.GetId(),
@@ -87,6 +89,11 @@ func FromProto(fields []*pb.Field, metadata map[string][]byte) (*Schema, error) 
 			Unknown:     p.ProtoReflect().GetUnknown(),
 		}
 		keepMarks(f, p)
+		if f.ID == -1 && last != nil && last.BlobV2() {
+			last.Children = append(last.Children, f)
+			continue
+		}
+		last = f
 		if p.GetParentId() < 0 {
 			s.Fields = append(s.Fields, f)
 		} else {

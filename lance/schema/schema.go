@@ -122,28 +122,31 @@ func appendLeaves(out []*Field, f *Field) []*Field {
 }
 
 // OwnsColumn reports whether f has a physical column of its own in data files 2.1 and later.
-func (f *Field) OwnsColumn() bool { return len(f.Children) == 0 || f.Packed() || f.blobV2() }
+func (f *Field) OwnsColumn() bool { return len(f.Children) == 0 || f.Packed() || f.BlobV2() }
 
 // Packed reports whether f is a struct stored row by row in a single column.
 func (f *Field) Packed() bool {
 	return f.LogicalType == "struct" && (f.Metadata[KeyPacked] == "true" || f.Metadata[KeyPackedShort] == "true")
 }
 
-func (f *Field) blobV2() bool {
-	return f.LogicalType == "struct" && f.Metadata[KeyExtensionName] == extensionBlobV2
+// BlobV2 reports whether f is a column of blobs, version 2: by its extension name in manifests, by the old mark of blobs
+// in data files. Its values in data files are descriptors (BlobDescriptor),
+// whatever its members are.
+func (f *Field) BlobV2() bool {
+	return f.LogicalType == "struct" && (f.Metadata[KeyExtensionName] == extensionBlobV2 || f.Metadata[KeyBlob] == "true")
 }
 
 // check establishes invariant 1 and the depth limit.
 func (s *Schema) check() error {
 	seen := make(map[int32]struct{})
-	var walk func(fields []*Field, depth int) error
-	walk = func(fields []*Field, depth int) error {
+	var walk func(fields []*Field, depth int, anonymous bool) error
+	walk = func(fields []*Field, depth int, anonymous bool) error {
 		if depth > maxDepth {
 			return fmt.Errorf("schema nests deeper than %d levels: %w", maxDepth, errs.ErrLimit)
 		}
 		names := make(map[string]struct{}, len(fields))
 		for _, f := range fields {
-			if _, dup := seen[f.ID]; dup || f.ID < 0 {
+			if _, dup := seen[f.ID]; (dup || f.ID < 0) && !(anonymous && f.ID == -1) {
 				return fmt.Errorf("field %q has id %d twice or negative: %w", f.Name, f.ID, errs.ErrInvalid)
 			}
 			seen[f.ID] = struct{}{}
@@ -151,11 +154,11 @@ func (s *Schema) check() error {
 				return fmt.Errorf("field %q appears twice: %w", f.Name, errs.ErrInvalid)
 			}
 			names[f.Name] = struct{}{}
-			if err := walk(f.Children, depth+1); err != nil {
+			if err := walk(f.Children, depth+1, f.BlobV2()); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return walk(s.Fields, 0)
+	return walk(s.Fields, 0, false)
 }

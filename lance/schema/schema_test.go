@@ -145,6 +145,25 @@ func TestUnknownProtobufFieldsAreKept(t *testing.T) {
 	require.Equal(t, f.ProtoReflect().GetUnknown(), s.ToProto()[0].ProtoReflect().GetUnknown())
 }
 
+// TestBlobMembers: in a data file the members of a blob v2 column have neither id nor parent.
+func TestBlobMembers(t *testing.T) {
+	blob := &pb.Field{Name: "b", Id: 1, ParentId: -1, LogicalType: "struct", Metadata: map[string][]byte{schema.KeyBlob: []byte("true")}}
+	member := func(name string) *pb.Field { return &pb.Field{Name: name, Id: -1, ParentId: -1, LogicalType: "uint8"} }
+	last := &pb.Field{Name: "z", Id: 2, ParentId: -1, LogicalType: "int32"}
+	s, err := schema.FromProto([]*pb.Field{blob, member("kind"), member("size"), last}, nil)
+	require.NoError(t, err)
+	require.Len(t, s.Fields, 2)
+	require.Len(t, s.Fields[0].Children, 2)
+	require.True(t, s.Fields[0].BlobV2())
+	typ, err := s.Fields[0].DataType()
+	require.NoError(t, err)
+	require.True(t, arrow.TypeEqual(schema.BlobDescriptor(), typ))
+	for _, bad := range [][]*pb.Field{{last, member("kind")}, {member("kind")}, {blob, last, member("a")}} {
+		_, err = schema.FromProto(bad, nil)
+		require.ErrorIs(t, err, errs.ErrInvalid)
+	}
+}
+
 func FuzzParseLogicalType(f *testing.F) {
 	for name := range everyType() {
 		f.Add(name)

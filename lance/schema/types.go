@@ -128,6 +128,9 @@ func listName(name string, item arrow.DataType) string {
 func (f *Field) DataType() (arrow.DataType, error) {
 	switch f.LogicalType {
 	case "struct":
+		if f.BlobV2() {
+			return BlobDescriptor(), nil
+		}
 		children, err := arrowFields(f.Children)
 		if err != nil {
 			return nil, err
@@ -167,6 +170,19 @@ func (f *Field) DataType() (arrow.DataType, error) {
 		return arrow.FixedSizeListOfField(int32(n), item), nil
 	}
 	return ParseLogicalType(f.LogicalType)
+}
+
+// BlobDescriptor is the type that blob v2 columns are read as, like the reference does: where a blob lies. kind is 0 in
+// the data file, 1 in a side file with others, 2 in one of its own, 3 at a URI, 4 managed by the table.
+// Spec: table format, "Blob v2 columns".
+func BlobDescriptor() *arrow.StructType {
+	return arrow.StructOf(
+		arrow.Field{Name: "kind", Type: arrow.PrimitiveTypes.Uint8},
+		arrow.Field{Name: "position", Type: arrow.PrimitiveTypes.Uint64},
+		arrow.Field{Name: "size", Type: arrow.PrimitiveTypes.Uint64},
+		arrow.Field{Name: "blob_id", Type: arrow.PrimitiveTypes.Uint32},
+		arrow.Field{Name: "blob_uri", Type: arrow.BinaryTypes.String},
+	)
 }
 
 // structListPrefix begins the logical type of fixed-size lists of structs, the only ones with a child field.

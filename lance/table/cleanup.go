@@ -55,7 +55,7 @@ type sweep struct {
 	condemned map[string]bool // objects and index folders of versions to remove
 	manifests []string        // of versions to remove
 	objects   []string        // to remove after the manifests
-	folders   []string        // index folders to remove after the manifests
+	folders   []string        // index and blob folders to remove after the manifests
 	removed   []string
 	keepMaps  bool // row maps of stable partitions: something may name them that could not be read
 }
@@ -123,10 +123,32 @@ func (w *sweep) collect(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := w.collectBlobs(ctx); err != nil {
+		return err
+	}
 	if err := w.collectFolders(ctx, indicesDir); err != nil {
 		return err
 	}
 	return w.collectMaps(ctx)
+}
+
+// collectBlobs condemns the folders with the blobs of the data files that go.
+func (w *sweep) collectBlobs(ctx context.Context) error {
+	going := make(map[string]bool)
+	for _, o := range w.objects {
+		if strings.HasSuffix(o, dataSuffix) {
+			going[blobFolder(o)] = true
+		}
+	}
+	if len(going) == 0 {
+		return nil
+	}
+	return w.st.List(ctx, join(w.root, dataDir), func(i objstore.Info) error {
+		if i.Dir && going[i.Name] {
+			w.folders = append(w.folders, i.Name)
+		}
+		return nil
+	})
 }
 
 // collectFolders judges the folders named by UUIDs in dir as wholes, by their newest file.
