@@ -273,6 +273,36 @@ func TestCheckFinds(t *testing.T) {
 				}
 			}
 		}, "no fence sentinel of writer epoch 2"},
+		{"sidecar of other keys", lsm.Error, func(d damager) {
+			d.manifest(func(m *pb.ShardManifest) {
+				from, to := checkedShard+"/"+m.FlushedGenerations[1].Path+"/_pk_index/", checkedShard+"/"+m.FlushedGenerations[0].Path+"/_pk_index/"
+				for _, f := range []string{"page_data.lance", "page_lookup.lance"} {
+					d.put(to+f, d.read(from+f))
+				}
+			})
+		}, "_pk_index"},
+		{"sidecar cut", lsm.Error, func(d damager) {
+			d.manifest(func(m *pb.ShardManifest) {
+				name := checkedShard + "/" + m.FlushedGenerations[0].Path + "/_pk_index/page_data.lance"
+				d.put(name, d.read(name)[5:])
+			})
+		}, "_pk_index"},
+		{"index of rows that are not", lsm.Error, func(d damager) {
+			ds, err := table.Open(d.t.Context(), d.st, checkedTable)
+			require.NoError(d.t, err)
+			entries, err := ds.Indexes()
+			require.NoError(d.t, err)
+			for _, e := range entries {
+				if e.Name == lsm.PrimaryIndex {
+					e.Fragments = roaring.BitmapOf(0, 1)
+					d.m.appendOutside(ds, 900, 5)
+					ds, err = ds.Latest(d.t.Context())
+					require.NoError(d.t, err)
+					_, err = ds.Commit(d.t.Context(), table.CreateIndex{New: []table.IndexEntry{e}})
+					require.NoError(d.t, err)
+				}
+			}
+		}, "index PRIMARY does not hold the keys of the fragments it covers (5 entries, 6 rows)"},
 		{"orphan generation", lsm.Warning, func(d damager) { d.put(checkedShard+"/0badf00d_gen_9/data/x", nil) }, "left over by a flush"},
 		{"orphan data file", lsm.Warning, func(d damager) { d.put(checkedTable+"/data/x.lance", nil) }, "no version names it"},
 		{"bloom filter", lsm.Error, func(d damager) {

@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -10,6 +11,9 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"lancesql/indexes/btree"
+	"lancesql/indexes/store"
+	"lancesql/internal/errs"
 	"lancesql/internal/rowkey"
 	"lancesql/lance/rowaddr"
 )
@@ -88,7 +92,14 @@ func (c *tableCheck) baseKeys() error {
 	if err != nil {
 		return c.problem(c.root, err)
 	}
+	primary := &primaryCheck{c: c, h: newKeyHasher()}
+	if err := primary.open(ids); err != nil {
+		return err
+	}
+	defer primary.close()
 	err = c.inPasses(c.ds.CountRows(), func(keep func(rowkey.Key, uint64)) error {
+		first := !primary.summed
+		primary.summed = true
 		for i, f := range c.ds.Fragments() {
 			if i%16 == 0 {
 				c.o.Progress(c.root + ": keys")
@@ -97,10 +108,16 @@ func (c *tableCheck) baseKeys() error {
 			if err != nil {
 				return err
 			}
-			err = c.t.eachKey(c.ctx, c.ds, f, ids, false, func(first uint64, keys []rowkey.Key, _ *array.Boolean) error {
+			err = c.t.eachKey(c.ctx, c.ds, f, ids, false, func(from uint64, keys []rowkey.Key, _ *array.Boolean) error {
 				for i, k := range keys {
-					if off := uint32(first) + uint32(i); dv == nil || !dv.Contains(off) {
-						keep(k, uint64(rowaddr.New(uint32(f.ID), off)))
+					off := uint32(from) + uint32(i)
+					if dv != nil && dv.Contains(off) {
+						continue
+					}
+					at := rowaddr.New(uint32(f.ID), off)
+					keep(k, uint64(at))
+					if first {
+						primary.add(k, at)
 					}
 				}
 				return c.ctx.Err()
@@ -120,7 +137,10 @@ func (c *tableCheck) baseKeys() error {
 		}
 		return c.reportTwice(run)
 	})
-	return c.problem(c.root, err)
+	if err != nil {
+		return c.problem(c.root, err)
+	}
+	return primary.compare()
 }
 
 // reportTwice names a key and its rows.
@@ -189,6 +209,9 @@ func (s *shardCheck) generationKeys(g *generation) (sound bool, err error) {
 	if strangers > 0 {
 		s.add(Error, g.ds.Root(), "%d rows belong to other shards: a key could lie in two", strangers)
 	}
+	if err := s.keySidecar(g, h, list); err != nil {
+		return false, err
+	}
 	sortHashed(list)
 	want := roaring.New()
 	err = runs(list, func(run []hashedKey) error {
@@ -246,4 +269,49 @@ func (c *tableCheck) manualKeys() error {
 		return nil
 	})
 	return c.problem(c.root, err)
+}
+
+// mixed combines a key and its row into one number, so that sums over two sets of pairs agree only if the sets do.
+func (e hashedKey) mixed() uint64 {
+	const odd = 0x9e3779b97f4a7c15
+	return (e.a ^ e.row*odd) * (e.b | 1)
+}
+
+// keySidecar checks that the `_pk_index` of a generation, which it need not have, holds its keys, all and in order.
+func (s *shardCheck) keySidecar(g *generation, h keyHasher, list []hashedKey) error {
+	dir := g.ds.Root() + "/" + btree.PKDir
+	typ, err := s.t.pkType()
+	if err != nil {
+		return err
+	}
+	pk, err := btree.OpenPK(s.ctx, store.NewDir(s.st, dir, s.t.o.Alloc), typ, g.frag.PhysicalRows, nil)
+	if errors.Is(err, errs.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return s.problem(dir, err)
+	}
+	defer pk.Close()
+	want, have, n := uint64(0), uint64(0), 0
+	for _, e := range list {
+		want += e.mixed()
+	}
+	var last rowkey.Key
+	falls := false
+	err = pk.Index().Tuples(s.ctx, len(s.t.keyCols) > 1, "", "", func(k rowkey.Key, id uint64) (bool, error) {
+		falls = falls || k < last
+		last = k
+		have += h.of(k, id).mixed()
+		n++
+		return true, s.ctx.Err()
+	})
+	switch {
+	case err != nil:
+		return s.problem(dir, err)
+	case falls:
+		s.add(Error, dir, "its keys are not in order: look-ups miss rows")
+	case n != len(list) || want != have:
+		s.add(Error, dir, "does not hold the keys of the generation (%d entries, %d rows): look-ups miss rows", n, len(list))
+	}
+	return nil
 }
