@@ -42,12 +42,12 @@ func remap(ctx context.Context, d *table.Dataset, id uuid.UUID, o Options, rewri
 	if e.Fragments == nil {
 		return nil, false, fmt.Errorf("its entry does not say what it covers: %w", errs.ErrUnsupported)
 	}
+	if needed, err := d.NeedsReuse(ctx, id, table.TrimOptions{}); err != nil || !needed {
+		return d, false, err
+	}
 	t, err := h.For(ctx, e.Fragments)
 	if err != nil {
 		return nil, false, err
-	}
-	if t.Steps() == 0 && t.Coverage().Equals(e.Fragments) {
-		return d, false, nil
 	}
 	added, err := rewrite(ctx, e, t)
 	if err != nil {

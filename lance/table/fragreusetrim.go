@@ -225,6 +225,28 @@ func (h *FragmentReuse) without(drop map[int]bool) *pb.FragmentReuseContent {
 	return next
 }
 
+// NeedsReuse says whether the files of an index entry may hold addresses that only the history of d explains. false: the
+// segment was built or remapped since. errs.ErrNotFound if d has no such entry; otherwise as TrimFragmentReuse.
+func (d *Dataset) NeedsReuse(ctx context.Context, id uuid.UUID, o TrimOptions) (bool, error) {
+	b := &builder{from: d, parent: d.state, env: d.env, indices: d.state.indices}
+	i := slices.IndexFunc(b.indices, func(e *pb.IndexMetadata) bool { return string(e.GetUuid().GetUuid()) == string(id[:]) })
+	if i < 0 {
+		return false, fmt.Errorf("index entry %s in version %d: %w", id, d.Version(), errs.ErrNotFound)
+	}
+	h, err := b.reuse(ctx)
+	if err != nil || h == nil {
+		return false, err
+	}
+	drop := make(map[int]bool)
+	for i := range h.Steps {
+		drop[i] = true
+	}
+	if err := b.stillNeeded(ctx, h, b.indices[i], o, drop); err != nil {
+		return false, err
+	}
+	return len(drop) < len(h.Steps), nil
+}
+
 // IndexEntryByUUID returns the entry with that identifier. errs.ErrNotFound if the version has none.
 func (d *Dataset) IndexEntryByUUID(id uuid.UUID) (IndexEntry, error) {
 	for _, p := range d.state.indices {

@@ -1,0 +1,61 @@
+package fragreuse
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// indexed makes a table of fragments of ten rows with a BTREE on id and s and a BITMAP on c.
+func indexed(b *bench, rows int) {
+	b.do("create", args{"first": 0, "last": rows, "fragment_rows": 10})
+	b.do("index", args{"column": "id", "kind": "BTREE", "name": "b"})
+	b.do("index", args{"column": "c", "kind": "BITMAP", "name": "m"})
+	b.do("index", args{"column": "s", "kind": "BTREE", "name": "bs"})
+}
+
+func all(rows uint64) map[string]uint64 {
+	return map[string]uint64{"id": rows, "c": rows, "s": rows}
+}
+
+// TestTheirHistory: pylance compacts with a deferred remap, and we answer through what it recorded.
+func TestTheirHistory(t *testing.T) {
+	b := start(t)
+	indexed(b, 40)
+	b.do("delete", args{"where": "id in (1, 11, 35)"})
+	require.Zero(t, b.check(all(37)).translated)
+	b.do("compact", args{"defer": true})
+	h, err := b.open().FragmentReuse(t.Context())
+	require.NoError(t, err)
+	require.Len(t, h.Steps, 1)
+	require.Equal(t, int32(0), h.IndexVersion)
+	seen := b.check(all(37))
+	require.Greater(t, seen.translated, 40)
+	require.Greater(t, seen.rows, 50)
+
+	// A commit of theirs stores the mapped bitmaps while the files hold the old addresses.
+	b.do("touch", nil)
+	entries, err := b.open().Indexes()
+	require.NoError(t, err)
+	require.Equal(t, []uint32{4}, entries[0].Fragments.ToArray())
+	b.check(all(37))
+
+	// Chains with deletions between, and rows nobody indexed.
+	b.do("delete", args{"where": "id % 5 = 2"})
+	b.do("append", args{"first": 40, "last": 47})
+	b.check(all(29))
+	b.do("compact", args{"defer": true, "rows": 15})
+	b.check(nil)
+	b.do("delete", args{"where": "id % 5 = 3"})
+	b.do("compact", args{"defer": true})
+	h, err = b.open().FragmentReuse(t.Context())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(h.Steps), 3)
+	b.check(nil)
+	// Extended and remapped by pylance.
+	b.do("extend", nil)
+	b.check(all(b.describe().Rows))
+	b.do("delete", args{"where": "id % 9 = 4"})
+	b.do("compact", args{"defer": false})
+	b.check(all(b.describe().Rows))
+}
