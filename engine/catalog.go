@@ -8,6 +8,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/uuid"
+
+	"lancesql/lsm"
 )
 
 // TableID identifies a table for its whole life; it survives renames and is never used again.
@@ -33,6 +35,7 @@ type TableDef struct {
 	Schema     *arrow.Schema // physical columns; the primary key is marked in field metadata
 	Shape      []byte        // opaque to the engine, at most shapeBytesMax
 	AutoColumn int           // physical position of the AUTO_INCREMENT column, -1 if there is none
+	Sharding   lsm.Sharding  // how rows are spread; zero: one shard
 	NextAuto   uint64        // the first generated AUTO_INCREMENT value is at least this; 0 means 1
 }
 

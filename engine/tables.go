@@ -181,7 +181,7 @@ func (e *Engine) detach(ctx context.Context, ot *openTable) error {
 
 // createTableFiles writes the empty dataset of a new table.
 func (e *Engine) createTableFiles(ctx context.Context, path string, def TableDef) error {
-	return lsm.Create(ctx, e.tableOptions(), path, def.Schema, map[string]string{ShapeMetadataKey: string(def.Shape)})
+	return lsm.CreateSharded(ctx, e.tableOptions(), path, def.Schema, map[string]string{ShapeMetadataKey: string(def.Shape)}, def.Sharding)
 }
 
 // ShapeMetadataKey is the table_metadata key of the manifest that holds the table's SQL shape.

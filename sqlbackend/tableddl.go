@@ -9,6 +9,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/vitess/go/mysql"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/engine"
 	"lancesql/internal/errs"
@@ -60,12 +61,20 @@ func (d *Database) createTable(ctx *sql.Context, name string, schema sql.Primary
 	if err != nil {
 		return err
 	}
+	var stmt sqlparser.Statement
+	if c != nil {
+		stmt = c.stmt.marked
+	}
+	spread, err := sharding(ctx, stmt, comment, l, columns)
+	if err != nil {
+		return err
+	}
 	b, err := s.marshal()
 	if err != nil {
 		return err
 	}
 	_, err = d.provider.engine.CreateTable(ctx, d.name, name, engine.TableDef{
-		Schema: l.schema, Shape: b, AutoColumn: l.autoColumn, NextAuto: start,
+		Schema: l.schema, Shape: b, AutoColumn: l.autoColumn, NextAuto: start, Sharding: spread,
 	})
 	switch {
 	case errors.Is(err, errs.ErrExists):
