@@ -179,8 +179,25 @@ func (b *builder) appendReuse(ctx context.Context, h *FragmentReuse, groups []re
 	next.content = content
 	if tagged {
 		next.IndexVersion = 1
+		if err := b.addCovered(made); err != nil {
+			return err
+		}
 	}
 	return b.putReuse(ctx, next, made, b.parent.m.Version)
+}
+
+// addCovered adds the fragments of the present entry. The bitmap of a tagged entry grows, as the reference has it.
+func (b *builder) addCovered(made *roaring.Bitmap) error {
+	at := slices.IndexFunc(b.indices, isFragmentReuse)
+	if at < 0 || b.indices[at].GetIndexVersion() == 0 {
+		return nil
+	}
+	before, err := decodeRoaring(b.parent.object, b.indices[at].FragmentBitmap)
+	if err != nil {
+		return fmt.Errorf("fragment reuse entry: fragment bitmap: %w", err)
+	}
+	made.Or(before)
+	return nil
 }
 
 // transition describes one group as it is at the parent.

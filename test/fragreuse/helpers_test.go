@@ -36,6 +36,7 @@ const root = "t.lance"
 // bench is one table that pylance and we work on.
 type bench struct {
 	t   testing.TB
+	dir string
 	st  objstore.Store
 	in  io.WriteCloser
 	out *bufio.Reader
@@ -58,7 +59,7 @@ func start(t testing.TB) *bench {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
-	return &bench{t: t, st: st, in: in, out: bufio.NewReaderSize(out, 1<<20)}
+	return &bench{t: t, dir: dir, st: st, in: in, out: bufio.NewReaderSize(out, 1<<20)}
 }
 
 type args map[string]any
@@ -271,7 +272,7 @@ func (b *bench) sameTranslation(d *table.Dataset, h *fragreuse.History) int {
 	rand.New(rand.NewPCG(1, 1)).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	var theirs []*uint64
 	require.NoError(b.t, b.ask("remap", args{"addrs": list}, &theirs))
-	if h == nil {
+	if h == nil || h.Reuse().IndexVersion > 0 { // pylance 14.0.2 answers nothing for a tagged history
 		require.Nil(b.t, theirs)
 		return 0
 	}

@@ -217,3 +217,33 @@ func TestExternal(t *testing.T) {
 		require.Equal(t, ids, answers[0].ByIndex)
 	}
 }
+
+// TestStraddle: a group of covered and uncovered fragments loses the covered ones, for both readers.
+func TestStraddle(t *testing.T) {
+	ctx := context.Background()
+	b := start(t)
+	indexed(b, 40)
+	b.do("append", args{"first": 40, "last": 47})
+	b.do("delete", args{"where": "id in (12, 32, 41)"})
+	d := b.open()
+	group := table.RewriteGroup{Old: []*table.Fragment{d.Fragment(3), d.Fragment(4)}}
+	var ids []int64
+	for _, f := range group.Old {
+		ids = append(ids, b.idsOf(d, f)...)
+	}
+	w, err := d.NewFragmentWriter(ctx)
+	require.NoError(t, err)
+	require.NoError(t, w.Write(recordOf(t, d, ids)))
+	f, err := w.Finish(ctx)
+	require.NoError(t, err)
+	group.New = []*table.Fragment{f}
+	_, err = d.Commit(ctx, table.Rewrite{Groups: []table.RewriteGroup{group}, DeferRemap: true})
+	require.NoError(t, err)
+	b.check(all(29))
+	require.Equal(t, []uint32{0, 1, 2}, b.describe().Indexes["b"].Covers)
+	b.do("touch", nil)
+	b.check(all(29))
+	b.do("extend", nil)
+	b.check(all(b.describe().Rows))
+	b.covered()
+}
