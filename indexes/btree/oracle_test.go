@@ -162,6 +162,12 @@ func TestReadsTheirs(t *testing.T) {
 	require.GreaterOrEqual(t, requireTheirs(t, st, 10), 26)
 }
 
+// TestGolden reads the indexes checked in, which scalar_index.py made with pylance ("make t.lance BTREE 200 --golden").
+func TestGolden(t *testing.T) {
+	st := localStore(t, filepath.Join(oracle.Root(t), "testdata", "golden", "btree"))
+	require.Equal(t, 5, requireTheirs(t, st, 30))
+}
+
 // makeTable writes two fragments with a column per type and returns the newest version.
 func makeTable(t testing.TB, st objstore.Store, rows int) *table.Dataset {
 	t.Helper()

@@ -27,7 +27,7 @@ func (x *Index) Tuples(ctx context.Context, composite bool, lo, hi rowkey.Key, v
 	if err != nil {
 		return err
 	}
-	w := tupleWalk{wide: t.maxs.wide, composite: composite, hi: hi, visit: visit}
+	w := tupleWalk{wide: t.maxs.wide, composite: composite, boolean: x.typ.ID() == arrow.BOOL, hi: hi, visit: visit}
 	first := t.nullMaxs + sort.Search(t.count-t.nullMaxs, func(i int) bool { return w.tuple(nil, t.maxs.key(i)) >= lo })
 	for p := first; p < t.count && !w.done; p++ {
 		pages, err := x.load(ctx, t, p, p+1)
@@ -47,9 +47,9 @@ func (x *Index) Tuples(ctx context.Context, composite bool, lo, hi rowkey.Key, v
 
 // tupleWalk collects the ids of one key at a time.
 type tupleWalk struct {
-	wide, composite bool
-	hi              rowkey.Key
-	visit           func(rowkey.Key, uint64) (bool, error)
+	wide, composite, boolean bool
+	hi                       rowkey.Key
+	visit                    func(rowkey.Key, uint64) (bool, error)
 
 	key  rowkey.Key
 	ids  []uint64 // of key
@@ -64,6 +64,8 @@ func (w *tupleWalk) tuple(buf []byte, k key) rowkey.Key {
 		return rowkey.Key(k.wide)
 	case w.wide:
 		return rowkey.Key(rowkey.AppendBytes(buf[:0], k.wide))
+	case w.boolean:
+		return rowkey.Key(rowkey.AppendBool(buf[:0], k.fixed != 0))
 	}
 	return rowkey.Key(binary.BigEndian.AppendUint64(append(buf[:0], 1), k.fixed))
 }
