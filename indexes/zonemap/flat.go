@@ -1,124 +1,130 @@
 package zonemap
 
 import (
-	"bytes"
 	"encoding/binary"
 
 	"lancesql/internal/errs"
 )
 
-// As much of the Arrow IPC file format as it takes to see that a file has one record batch whose buffers are not
-// compressed; the rest is left to the Arrow reader.
+// flat reads the flatbuffers of an Arrow file that is not trusted: a read outside b gives zero and makes the error stick.
 //
-//	"ARROW1" 0 0 | … | footer | i32 footer length | "ARROW1"
-//	footer: table whose field 3 is a vector of blocks { i64 offset | i32 metadata bytes | 4 bytes | i64 body bytes }
-//	block:  [u32 0xffffffff |] i32 length | message table, whose field 2 is the record batch table, whose field 3, if
-//	        there, says how buffers are compressed
+//	table at p:  i32 p - position of its vtable | fields
+//	vtable:      u16 its size | u16 size of the table | u16 offset of each field in the table, 0: default
+//	reference:   u32 distance to what is meant;  vector: u32 count | elements;  string: a vector of bytes
 //
-// Spec: Arrow columnar format, "IPC file format".
-const (
-	arrowMagic     = "ARROW1"
-	arrowFootBytes = 4 + len(arrowMagic)
-	arrowBlock     = 24
-)
-
-// flatTable is a flatbuffer table at a position of b; reads outside b give 0 and ok false.
-type flatTable struct {
-	b  []byte
-	at int
-	ok bool
+// Spec: FlatBuffers internals.
+type flat struct {
+	object string
+	b      []byte
+	err    error
 }
 
-func flatU32(b []byte, at int) (uint32, bool) {
-	if at < 0 || at > len(b)-4 {
-		return 0, false
+func (f *flat) fail(at int) {
+	if f.err == nil {
+		f.err = errs.Corrupt(f.object, -1, "seed: flatbuffer of %d bytes points to %d", len(f.b), at)
 	}
-	return binary.LittleEndian.Uint32(b[at:]), true
 }
 
-// flatRoot is the table a flatbuffer begins with.
-func flatRoot(b []byte) flatTable {
-	at, ok := flatU32(b, 0)
-	return flatTable{b: b, at: int(at), ok: ok}
+// take returns n bytes at a position, nil if they are not there.
+func (f *flat) take(at, n int) []byte {
+	if f.err != nil || at < 0 || n < 0 || at > len(f.b) || n > len(f.b)-at {
+		f.fail(at)
+		return nil
+	}
+	return f.b[at : at+n]
 }
 
-// field returns the position of field n, 0 if the table does not have it.
-func (t flatTable) field(n int) (at int, ok bool) {
-	back, ok := flatU32(t.b, t.at)
-	if !ok || !t.ok {
-		return 0, false
+func (f *flat) u8(at int) byte {
+	if b := f.take(at, 1); b != nil {
+		return b[0]
 	}
-	vtable := t.at - int(int32(back))
-	if vtable < 0 || vtable > len(t.b)-4 {
-		return 0, false
-	}
-	size := int(binary.LittleEndian.Uint16(t.b[vtable:]))
-	if 4+2*n+2 > size {
-		return 0, true
-	}
-	if vtable+4+2*n+2 > len(t.b) {
-		return 0, false
-	}
-	if off := int(binary.LittleEndian.Uint16(t.b[vtable+4+2*n:])); off != 0 {
-		return t.at + off, true
-	}
-	return 0, true
+	return 0
 }
 
-// follow returns what the offset at field n points to.
-func (t flatTable) follow(n int) (at int, ok bool) {
-	at, ok = t.field(n)
-	if !ok || at == 0 {
-		return 0, false
+func (f *flat) u16(at int) int {
+	if b := f.take(at, 2); b != nil {
+		return int(binary.LittleEndian.Uint16(b))
 	}
-	off, ok := flatU32(t.b, at)
-	return at + int(off), ok
+	return 0
 }
 
-// arrowPlain reports whether an Arrow file has one record batch without compression. errs.ErrCorruption if it is no
-// Arrow file.
-func arrowPlain(object string, b []byte) (bool, error) {
-	bad := func(what string) (bool, error) {
-		return false, errs.Corrupt(object, -1, "seed: no Arrow file: %s", what)
+func (f *flat) i32(at int) int {
+	if b := f.take(at, 4); b != nil {
+		return int(int32(binary.LittleEndian.Uint32(b)))
 	}
-	n := len(b)
-	if n < 2*arrowFootBytes || !bytes.HasPrefix(b, []byte(arrowMagic)) || !bytes.HasSuffix(b, []byte(arrowMagic)) {
-		return bad("magic")
+	return 0
+}
+
+func (f *flat) i64(at int) int64 {
+	if b := f.take(at, 8); b != nil {
+		return int64(binary.LittleEndian.Uint64(b))
 	}
-	length := int(binary.LittleEndian.Uint32(b[n-arrowFootBytes:]))
-	if length > n-arrowFootBytes {
-		return bad("footer length")
+	return 0
+}
+
+// follow returns what the reference at a position means.
+func (f *flat) follow(at int) int { return at + f.i32(at) }
+
+// root is the table that the flatbuffer begins with.
+func (f *flat) root() int { return f.follow(0) }
+
+// field returns the position of field n of a table, 0 if it has its default.
+func (f *flat) field(table, n int) int {
+	vtable := table - f.i32(table)
+	if 4+2*n+2 > f.u16(vtable) {
+		return 0
 	}
-	footer := b[n-arrowFootBytes-length : n-arrowFootBytes]
-	blocks, ok := flatRoot(footer).follow(3)
-	if !ok {
-		return bad("blocks")
+	if off := f.u16(vtable + 4 + 2*n); off != 0 {
+		return table + off
 	}
-	count, ok := flatU32(footer, blocks)
-	if !ok {
-		return bad("blocks")
+	return 0
+}
+
+// number16 and number32 read a scalar field.
+func (f *flat) number16(table, n, missing int) int {
+	if at := f.field(table, n); at != 0 {
+		return f.u16(at)
 	}
-	if count != 1 {
-		return false, nil
+	return missing
+}
+
+func (f *flat) number32(table, n, missing int) int {
+	if at := f.field(table, n); at != 0 {
+		return f.i32(at)
 	}
-	if blocks+4+arrowBlock > len(footer) {
-		return bad("block")
+	return missing
+}
+
+// table returns the table that field n refers to, 0 if there is none.
+func (f *flat) table(table, n int) int {
+	if at := f.field(table, n); at != 0 {
+		return f.follow(at)
 	}
-	offset := binary.LittleEndian.Uint64(footer[blocks+4:])
-	if offset > uint64(n-8) {
-		return bad("block offset")
+	return 0
+}
+
+// vector returns where the elements of the vector in field n begin and how many of size bytes there are, all inside b.
+func (f *flat) vector(table, n, size int) (first, count int) {
+	at := f.table(table, n)
+	if at == 0 {
+		return 0, 0
 	}
-	message := b[offset+4:]
-	if binary.LittleEndian.Uint32(b[offset:]) == 0xffffffff {
-		message = message[4:]
+	count = f.i32(at)
+	if count < 0 || count > len(f.b)/size {
+		f.fail(at)
+		return 0, 0
 	}
-	batch, ok := flatRoot(message).follow(2)
-	if !ok {
-		return bad("message")
+	if f.take(at+4, count*size) == nil {
+		return 0, 0
 	}
-	compression, ok := flatTable{b: message, at: batch, ok: true}.field(3)
-	if !ok {
-		return bad("record batch")
+	return at + 4, count
+}
+
+// text returns the string in field n.
+func (f *flat) text(table, n int) string {
+	first, count := f.vector(table, n, 1)
+	if count == 0 {
+		return ""
 	}
-	return compression == 0, nil
+	return string(f.take(first, count))
 }

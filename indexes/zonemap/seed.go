@@ -128,79 +128,40 @@ func HarvestSeed(ctx context.Context, r *file.Reader, name, path string, field i
 }
 
 // DecodeSeed parses the buffer of a seed; object names its file in errors. ok is false for a form this package does not
-// know. errs.ErrCorruption if it is damaged.
+// know, seeds of nested columns among them. errs.ErrCorruption if it is damaged.
 func DecodeSeed(object string, b []byte, t arrow.DataType, rowsPerZone uint64) (s *Stats, ok bool, err error) {
-	defer func() {
-		// Why: the Arrow reader panics on some damaged files.
-		if p := recover(); p != nil {
-			s, ok, err = nil, false, errs.Corrupt(object, -1, "seed: undecodable: %v", p)
-		}
-	}()
-	if plain, err := arrowPlain(object, b); err != nil || !plain {
+	if rowsPerZone < 1 || rowsPerZone > rowsPerZoneMax {
+		return nil, false, nil
+	}
+	a, ok, err := openArrow(object, b, t)
+	if err != nil || !ok || a.compressed() {
 		return nil, false, err
 	}
-	rd, err := ipc.NewMappedFileReader(b)
+	rec, err := a.record(t)
 	if err != nil {
-		return nil, false, errs.Corrupt(object, -1, "seed: %v", err)
-	}
-	defer rd.Close()
-	if rowsPerZone < 1 || rowsPerZone > rowsPerZoneMax || rd.NumRecords() != 1 {
-		return nil, false, nil
-	}
-	order, known := seedColumns(rd.Schema(), t)
-	if !known {
-		return nil, false, nil
-	}
-	whole, err := rd.RecordBatchAt(0)
-	if err != nil {
-		return nil, false, errs.Corrupt(object, -1, "seed: %v", err)
-	}
-	defer whole.Release()
-	s = &Stats{typ: t, rowsPerZone: rowsPerZone, zones: zones{form: formOf(t)}}
-	if s.zones.form == formNone {
-		order = order[2:]
-	}
-	for _, c := range order {
-		if err := arrowx.Validate(whole.Column(c).Data()); err != nil {
-			return nil, false, errs.Corrupt(object, -1, "seed: column %q: %v", whole.ColumnName(c), err)
-		}
-	}
-	fields := make([]arrow.Field, len(order))
-	for i, c := range order {
-		fields[i] = whole.Schema().Field(c)
-	}
-	rec, err := arrowx.Project(whole, arrow.NewSchema(fields, nil), order)
-	if err != nil {
-		return nil, false, errs.Corrupt(object, -1, "seed: %v", err)
+		return nil, false, err
 	}
 	defer rec.Release()
-	if err := (shape{}).decode(object, t, rec, &s.zones); err != nil {
+	s = &Stats{typ: t, rowsPerZone: rowsPerZone, zones: zones{form: formOf(t)}}
+	counts := rec
+	if s.zones.form == formNone { // their bounds say nothing
+		if counts, err = arrowx.Project(rec, arrow.NewSchema(rec.Schema().Fields()[2:], nil), []int{2, 3, 4}); err != nil {
+			return nil, false, err
+		}
+		defer counts.Release()
+	}
+	if err := (shape{}).decode(object, t, counts, &s.zones); err != nil {
 		return nil, false, fmt.Errorf("seed: %w", err)
 	}
-	if err := s.finishSeed(object, rd.Schema().Metadata()); err != nil {
+	if err := s.finishSeed(object, a.meta); err != nil {
 		return nil, false, fmt.Errorf("seed: %w", err)
 	}
 	return s, true, nil
 }
 
-// seedColumns finds the columns of a seed in the order of shape. known is false if any is missing, of another type, or
-// there are others than those that are passed over.
-func seedColumns(schema *arrow.Schema, t arrow.DataType) (order []int, known bool) {
-	want := shape{}.schema(t)
-	for _, f := range want.Fields() {
-		at := schema.FieldIndices(f.Name)
-		if len(at) != 1 || !arrow.TypeEqual(schema.Field(at[0]).Type, f.Type) {
-			return nil, false
-		}
-		order = append(order, at[0])
-	}
-	extra := schema.NumFields() - want.NumFields()
-	return order, extra == 0 || extra == 1 && schema.HasField(columnNegNaNs)
-}
-
 // finishSeed takes in the NULLs and checks the zones.
-func (s *Stats) finishSeed(object string, meta arrow.Metadata) error {
-	if text, ok := meta.GetValue(seedNullBitmap); ok && text == "" {
+func (s *Stats) finishSeed(object string, meta map[string]string) error {
+	if text, ok := meta[seedNullBitmap]; ok && text == "" {
 		s.nulls = roaring.New()
 	} else if ok {
 		b, err := hex.DecodeString(text)
