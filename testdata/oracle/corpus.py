@@ -259,6 +259,10 @@ def other_specs():
         mixed = pa.struct([pa.field("x", pa.int32(), nullable=False), pa.field("s", pa.string(), nullable=False), pa.field("b", pa.large_binary(), nullable=False)])
         cols = [column("mixed", mixed, lambda rng, n=n: data.nested(rng, mixed, "short", "none", n), metadata={"lance-encoding:packed": "true"})]
         yield Spec(f"packed_var-{n}", cols, ("2.2",))
+        for name, s, versions in (("packed_null", t, NEWER), ("packed_var_null", mixed, ("2.2",))):
+            cols = [column(f"short_{k}", s, lambda rng, s=s, n=n: data.nested(rng, s, "short", "none", n), k, n, {"lance-encoding:packed": "true"})
+                    for k in ("some", "first", "all")]
+            yield Spec(f"{name}-{n}", cols, versions)
     for n in (1, 5, 1000):
         blob = {"lance-encoding:blob": "true"}
         cols = flat_columns(pa.large_binary(), n, ["short", "mid"], [("mid", "some"), ("short", "half"), ("empty", "some")], blob)
