@@ -214,6 +214,9 @@ func (e *Engine) commitEach(ctx context.Context, group []*commitRequest, durable
 	return touched
 }
 
+// errUndecided marks the error of a commit that may or may not have happened.
+var errUndecided = errors.New("the outcome of the commit is unknown until restart")
+
 // stagedTable is one table's share of a group.
 type stagedTable struct {
 	ot     *openTable
@@ -245,13 +248,16 @@ func (e *Engine) commitGroup(ctx context.Context, group []*commitRequest, durabl
 	if n := len(rec.Parts); n > 1 && e.planted.skipPart {
 		rec.Parts = rec.Parts[:n-1]
 	}
-	j, err := e.journal.append(ctx, rec)
+	j, err := journal.J(0), e.planted.failJournal
+	if err == nil {
+		j, err = e.journal.append(ctx, rec)
+	}
 	if err != nil {
 		if errors.Is(err, errs.ErrSync) {
 			// Why: what a failed sync left behind cannot be known; recovery decides. Nothing later may be
 			// acknowledged on top of it.
 			e.fail(err)
-			return nil, fmt.Errorf("the outcome of the commit is unknown until restart: %w", err)
+			return nil, fmt.Errorf("%w: %w", errUndecided, err)
 		}
 		return nil, fmt.Errorf("commit: %w", err)
 	}
@@ -265,7 +271,7 @@ func (e *Engine) commitGroup(ctx context.Context, group []*commitRequest, durabl
 // expose applies a durable group and makes it visible. The caller holds order.
 func (e *Engine) expose(rec *journal.Record, j journal.J, share []stagedTable) ([]*openTable, error) {
 	if err := e.Failed(); err != nil {
-		return nil, fmt.Errorf("committed, but not visible before restart: %w", err)
+		return nil, fmt.Errorf("%w: committed, but not visible: %w", errUndecided, err)
 	}
 	touched := make([]*openTable, len(share))
 	for i, s := range share {
@@ -284,7 +290,7 @@ func (e *Engine) expose(rec *journal.Record, j journal.J, share []stagedTable) (
 	})
 	if err != nil {
 		e.fail(err)
-		return touched, fmt.Errorf("committed, but not visible before restart: apply: %w", err)
+		return touched, fmt.Errorf("%w: committed, but not visible: apply: %w", errUndecided, err)
 	}
 	return touched, nil
 }

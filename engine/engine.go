@@ -58,11 +58,13 @@ type failure struct{ err error }
 
 // planted names the rules that a test may switch off to prove that it would notice. The zero value switches off none.
 type planted struct {
-	lsm        lsm.Planted
-	skipSync   bool // commits are acknowledged without a sync
-	skipPart   bool // a record misses the last of several parts
-	trimAll    bool // the journal gives up what is in no entry
-	trimBefore bool // WAL entries go although the journal still has their records
+	lsm           lsm.Planted
+	skipSync      bool  // commits are acknowledged without a sync
+	failJournal   error // what the next commit's record fails with
+	skipPart      bool  // a record misses the last of several parts
+	trimAll       bool  // the journal gives up what is in no entry
+	skipBeforeLog bool  // entries are written although their record is not synced
+	trimBefore    bool  // WAL entries go although the journal still has their records
 }
 
 // Catalog returns the current immutable image. It does no I/O and never waits.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -70,6 +71,9 @@ type Txn struct {
 	start   Mark  // overlay mark at which the running statement began
 	overlay overlay
 	saves   []savepoint
+	// undecided is set when the outcome of the commit is unknown: its locks are kept until restart, so that nobody
+	// builds on rows that may or may not be there.
+	undecided bool
 }
 
 type savepoint struct {
@@ -183,7 +187,9 @@ func (t *Txn) end() {
 	t.e.views.release(t.stmt)
 	t.e.views.release(t.view)
 	t.stmt, t.view, t.saves = nil, nil, nil
-	t.e.locks.ReleaseAll(t.owner)
+	if !t.undecided {
+		t.e.locks.ReleaseAll(t.owner)
+	}
 }
 
 func (t *Txn) check() error {
@@ -195,7 +201,7 @@ func (t *Txn) check() error {
 
 // Commit makes every write of the transaction durable and visible as one step, or none. It ends the
 // transaction in any case. Cancelling ctx before the commit point undoes it; after it has no effect.
-// errs.ErrUnsupported if the transaction wrote more than one table (this milestone).
+// errs.ErrSync if the outcome is unknown: recovery decides, and the locks stay until then.
 func (t *Txn) Commit(ctx context.Context) error {
 	if t.done {
 		return fmt.Errorf("transaction has ended: %w", errs.ErrClosed)
@@ -211,5 +217,7 @@ func (t *Txn) Commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return t.e.commit(ctx, dirty)
+	err := t.e.commit(ctx, dirty)
+	t.undecided = errors.Is(err, errUndecided)
+	return err
 }
