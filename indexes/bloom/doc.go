@@ -1,10 +1,9 @@
-// Package bloom holds the two bloom filters of the format: the primary-key filter beside a generation and the zones of a
-// BLOOMFILTER index.
+// Package bloom holds the split-block bloom filter of the format and the primary-key filter beside a generation.
 //
-// Purpose: say for certain that a key is not in a generation, or a value not in a zone, without reading either.
+// Purpose: say for certain that a key is not in a generation without reading it.
 //
-// Place in the dataflow: flush fills a filter and writes it; opening a generation reads it. Scans ask zone segments as an
-// indexes.Segment. Files go through indexes/store.
+// Place in the dataflow: flush fills a filter and writes it; opening a generation reads it. indexes/zonebloom keeps the same
+// filters for zones of rows. Files go through indexes/store.
 //
 // Invariants:
 //

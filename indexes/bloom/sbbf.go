@@ -36,13 +36,16 @@ func NewFilter(size int) (*Filter, error) {
 	return &Filter{make([]byte, size)}, nil
 }
 
-// filterOf wraps the bytes of a filter without copying.
-func filterOf(object string, bits []byte) (*Filter, error) {
+// FilterOf wraps the bytes of a stored filter without copying; object names their place in errors. errs.ErrCorruption for
+// a length that no filter has.
+func FilterOf(object string, bits []byte) (*Filter, error) {
 	if len(bits) == 0 || len(bits)%blockBytes != 0 || len(bits) > filterBytesMax {
 		return nil, errs.Corrupt(object, -1, "bloom filter of %d bytes", len(bits))
 	}
 	return &Filter{bits}, nil
 }
+
+func filterOf(object string, bits []byte) (*Filter, error) { return FilterOf(object, bits) }
 
 // Bytes returns the filter as it is stored. Read-only.
 func (f *Filter) Bytes() []byte { return f.bits }
