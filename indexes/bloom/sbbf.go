@@ -45,8 +45,6 @@ func FilterOf(object string, bits []byte) (*Filter, error) {
 	return &Filter{bits}, nil
 }
 
-func filterOf(object string, bits []byte) (*Filter, error) { return FilterOf(object, bits) }
-
 // Bytes returns the filter as it is stored. Read-only.
 func (f *Filter) Bytes() []byte { return f.bits }
 
