@@ -175,7 +175,7 @@ func (a *adoption) read(ctx context.Context) error {
 		id := uint32(f.ID)
 		fresh := a.fresh.Contains(id)
 		// An index that covered the fragment may have been dropped.
-		load := !a.base.indexed.Contains(id) && (fresh || a.v.base.indexed.Contains(id))
+		load := !a.base.pk.covered.Contains(id) && (fresh || a.v.base.pk.covered.Contains(id))
 		if !fresh && !load {
 			continue
 		}

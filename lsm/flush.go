@@ -184,7 +184,11 @@ func (t *Table) writeGeneration(ctx context.Context, g *generation, root string)
 	if keyBytes, err = t.writeSidecars(ctx, root, batches); err != nil {
 		return nil, 0, err
 	}
-	ds, err = table.CreateGeneration(ctx, t.o.Store, root, s, batches, settledDuplicates(g))
+	list, err := t.writeIndexes(ctx, root, s, batches)
+	if err != nil {
+		return nil, 0, err
+	}
+	ds, err = table.CreateGenerationWith(ctx, t.o.Store, root, s, batches, settledDuplicates(g), table.CreateOptions{Indexes: list})
 	return ds, keyBytes, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/apache/arrow-go/v18/arrow"
@@ -31,6 +30,14 @@ type genKeys interface {
 type genKeysRef struct {
 	genKeys
 	refs int
+}
+
+// eachKeys visits the key sources of a generation, the primary one first.
+func (g *generation) eachKeys(visit func(*genKeysRef)) {
+	visit(g.keys)
+	for _, k := range g.secondary {
+		visit(k)
+	}
 }
 
 // memKeys are keys in a key space.
@@ -93,8 +100,8 @@ func (r fileRange) Range(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint64,
 
 // openKeys opens the sidecar of a flushed generation; one without it, or with a damaged one, has its keys read into
 // memory.
-func (t *Table) openKeys(ctx context.Context, ds *table.Dataset, ids []int32) (genKeys, error) {
-	frag := ds.Fragments()[0]
+func (t *Table) openKeys(ctx context.Context, g *generation) (genKeys, error) {
+	ds, frag, ids := g.ds, g.frag, g.fieldIDs
 	typ, err := t.pkType()
 	if err != nil {
 		return nil, err
@@ -102,9 +109,7 @@ func (t *Table) openKeys(ctx context.Context, ds *table.Dataset, ids []int32) (g
 	pk, err := btree.OpenPK(ctx, store.NewDir(t.o.Store, ds.Root()+"/"+btree.PKDir, t.o.Alloc), typ, frag.PhysicalRows, t.o.Pages)
 	switch {
 	case err == nil:
-		f := &fileKeys{pk: pk, typ: typ, composite: len(t.keyCols) > 1}
-		f.tombstones, err = t.tombstones(ctx, ds, frag, ids[len(ids)-1])
-		return f, err
+		return &fileKeys{pk: pk, typ: typ, composite: len(t.keyCols) > 1, tombstones: g.graves}, nil
 	case errors.Is(err, errs.ErrCorruption):
 		t.o.Log.Warn("primary key sidecar cannot be used", "generation", ds.Root(), "error", err)
 	case !errors.Is(err, errs.ErrNotFound):
@@ -124,33 +129,26 @@ func (t *Table) openKeys(ctx context.Context, ds *table.Dataset, ids []int32) (g
 	return memKeys{space}, nil
 }
 
+// tombstone reports whether a row of a flushed generation is a delete row.
+func (g *generation) tombstone(row uint64) bool {
+	return g.graves != nil && g.graves.Contains(uint32(row))
+}
+
 // tombstones reads which rows of a generation are delete rows.
 func (t *Table) tombstones(ctx context.Context, ds *table.Dataset, f *table.Fragment, id int32) (*roaring.Bitmap, error) {
 	out := roaring.New()
-	r, err := ds.ScanFragment(ctx, f, []int32{id}, 0, f.PhysicalRows, t.o.BatchRows)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	for {
-		first, rec, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read tombstones: %w", err)
-		}
+	return out, eachBatch(ctx, ds, f, []int32{id}, t.o.BatchRows, func(first uint64, rec arrow.RecordBatch) error {
 		tomb, ok := rec.Column(0).(*array.Boolean)
-		for i := 0; ok && i < tomb.Len(); i++ {
+		if !ok {
+			return errs.Corrupt(ds.Root(), -1, "tombstone column is not boolean")
+		}
+		for i := range tomb.Len() {
 			if tomb.Value(i) {
 				out.Add(uint32(first) + uint32(i))
 			}
 		}
-		rec.Release()
-		if !ok {
-			return nil, errs.Corrupt(ds.Root(), -1, "tombstone column is not boolean")
-		}
-	}
+		return nil
+	})
 }
 
 // search finds rows by key in the generations of one shard, in the order given: the first hit decides. below bounds

@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"cmp"
 	"io"
 	"slices"
 
@@ -16,8 +17,9 @@ import (
 type keyedScan struct {
 	*scan
 	own  *Overlay
-	keys []rowkey.Key // what remains of Keys, ascending
-	lo   rowkey.Key   // what remains of Range
+	keys []rowkey.Key          // what remains of Keys, ascending
+	lo   rowkey.Key            // what remains of Range
+	step func() ([]hit, error) // finds the next rows
 	done bool
 }
 
@@ -26,7 +28,9 @@ func newKeyedScan(sc *scan, own *Overlay) *keyedScan {
 	if k.own == nil {
 		k.own = &Overlay{}
 	}
+	k.step = k.keyStep
 	if sc.spec.Range != nil {
+		k.step = k.rangeStep
 		k.lo = sc.spec.Range.Lo
 		hi := sc.spec.Range.Hi
 		k.done = hi != "" && k.lo >= hi
@@ -54,13 +58,7 @@ func (k *keyedScan) Next() (arrow.RecordBatch, error) {
 		if err := k.ctx.Err(); err != nil {
 			return nil, err
 		}
-		var hits []hit
-		var err error
-		if k.spec.Range != nil {
-			hits, err = k.rangeStep()
-		} else {
-			hits, err = k.keyStep()
-		}
+		hits, err := k.step()
 		if err != nil {
 			return nil, err
 		}
@@ -136,15 +134,7 @@ func (k *keyedScan) rangeStep() ([]hit, error) {
 			hits = append(hits, h)
 		}
 	}
-	slices.SortFunc(hits, func(a, b hit) int {
-		switch {
-		case a.key < b.key:
-			return -1
-		case a.key > b.key:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(hits, func(a, b hit) int { return cmp.Compare(a.key, b.key) })
 	k.done = !cut
 	k.lo = bound + "\x00"
 	return hits, nil

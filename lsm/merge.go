@@ -76,7 +76,8 @@ type fold struct {
 	emitted  []*roaring.Bitmap          // per pending generation: offsets copied, in order
 	keys     []rowkey.Key               // keys of the copied rows, in order, unless the primary index takes them
 	copied   int                        // rows
-	index    *segmentBuilder            // nil if the key cannot be indexed
+	indexes  []*segmentBuilder          // of all indexes
+	primary  bool                       // the primary key is among them
 	written  []*table.Fragment          // new fragments, in order
 	stale    staleKeys
 	writer   *table.FragmentWriter
@@ -109,7 +110,7 @@ func (t *Table) mergeOnce(ctx context.Context) (err error) {
 		}
 	}()
 	f.collectDeaths()
-	if f.index, err = t.newSegmentBuilder(v.base); err != nil {
+	if f.indexes, f.primary, err = t.segmentBuilders(ctx, v.base); err != nil {
 		return err
 	}
 	if err := f.copyRows(ctx); err != nil {
@@ -209,7 +210,7 @@ func (f *fold) copyBatch(ctx context.Context, g *generation, first uint32, rec a
 		mask.Set(i)
 		kept.Add(off)
 		f.copied++
-		if f.index == nil {
+		if !f.primary {
 			f.keys = append(f.keys, keys[i])
 		}
 	}
@@ -265,8 +266,10 @@ func (f *fold) write(ctx context.Context, rec arrow.RecordBatch) error {
 	if err := f.writer.Write(rec); err != nil {
 		return err
 	}
-	if err := f.index.add(len(f.written), uint64(f.inWriter), rec); err != nil {
-		return err
+	for _, s := range f.indexes {
+		if err := s.add(len(f.written), uint64(f.inWriter), rec); err != nil {
+			return err
+		}
 	}
 	if f.inWriter += rec.NumRows(); f.inWriter >= f.t.o.RowsPerFragment {
 		return f.finishFragment(ctx)
@@ -283,8 +286,10 @@ func (f *fold) finishFragment(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.index.endFragment(len(f.written)); err != nil {
-		return err
+	for _, s := range f.indexes {
+		if err := s.endFragment(len(f.written)); err != nil {
+			return err
+		}
 	}
 	f.written = append(f.written, frag)
 	return nil
@@ -321,8 +326,11 @@ func (f *fold) commit(ctx context.Context) (*table.Dataset, error) {
 	for _, field := range b.ds.Schema().Fields {
 		op.FieldsForPreservingFragBitmap = append(op.FieldsForPreservingFragBitmap, uint32(field.ID))
 	}
-	if err := f.index.finish(ctx, b, f.dead, &op); err != nil {
-		return nil, err
+	for _, s := range f.indexes {
+		if err := s.finish(ctx, b, f.dead, &op); err != nil {
+			f.t.discardSegments(ctx, op)
+			return nil, err
+		}
 	}
 	ds, err := b.ds.Commit(ctx, op)
 	if errors.Is(err, errs.ErrConflict) {
@@ -383,7 +391,7 @@ func (f *fold) publish(ctx context.Context, ds *table.Dataset) error {
 
 // remember keeps the keys of copied rows in memory if no index segment has them.
 func (f *fold) remember(nb *base, addrs []rowaddr.Addr) error {
-	if f.index != nil {
+	if f.primary {
 		if nb.bare {
 			return fmt.Errorf("version %d has fragments that its primary index does not cover: %w", nb.ds.Version(), errs.ErrConflict)
 		}

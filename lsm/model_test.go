@@ -89,7 +89,8 @@ func newModelOn(t *testing.T, seed uint64, st objstore.Store) *model {
 }
 
 func (m *model) openWith(st objstore.Store) lsm.Options {
-	o := lsm.Options{Store: st, Keys: m.keys, MemTableRows: 12, BatchRows: 5, RowsPerFragment: 9, Floor: m.visible}
+	o := lsm.Options{Store: st, Keys: m.keys, MemTableRows: 12, BatchRows: 5, RowsPerFragment: 9, Floor: m.visible,
+		Indexes: []lsm.IndexDef{{Name: "by_v", Column: 0}, {Name: "by_n", Column: 2}, {Name: "by_id", Column: 1}}}
 	for _, r := range m.journal {
 		for _, p := range r.parts {
 			o.Journal = append(o.Journal, lsm.JournalPart{Journal: r.number, Shard: p.Shard, Body: p.Body})
@@ -373,6 +374,8 @@ func (m *model) checkAt(s uint64, want map[int64]int32) {
 	maps.DeleteFunc(listed, func(id int64, _ int32) bool { return !slices.Contains(append([]int64{3, 17}, ids...), id) })
 	require.Equal(m.t, listed, m.scan(snap, lsm.ScanSpec{Columns: []int{1, 2, 0}, Keys: list}, own), "keys at %d", s)
 
+	m.checkIndexes(snap, want, over, own)
+
 	rows := 0
 	r, err := snap.Scan(m.t.Context(), lsm.ScanSpec{}, nil)
 	require.NoError(m.t, err)
@@ -387,6 +390,40 @@ func (m *model) checkAt(s uint64, want map[int64]int32) {
 	}
 	require.NoError(m.t, r.Close())
 	require.Equal(m.t, len(want), rows, "row count at %d", s)
+}
+
+// checkIndexes compares range scans by the secondary indexes with the model.
+func (m *model) checkIndexes(snap *lsm.Snapshot, want, over map[int64]int32, own *lsm.Overlay) {
+	byN, err := rowkey.NewEncoder([]arrow.DataType{arrow.PrimitiveTypes.Int32})
+	require.NoError(m.t, err)
+	byV, err := rowkey.NewEncoder([]arrow.DataType{arrow.BinaryTypes.String})
+	require.NoError(m.t, err)
+	lo, hi := m.rng.Int32N(1000), m.rng.Int32N(1200)
+	tuple := func(e *rowkey.Encoder, v any) rowkey.Key {
+		k, err := e.Tuple(v)
+		require.NoError(m.t, err)
+		return k
+	}
+	for _, c := range []struct {
+		index  int
+		lo, hi rowkey.Key
+		want   func(id int64, n int32) bool
+	}{
+		{1, tuple(byN, lo), tuple(byN, hi), func(_ int64, n int32) bool { return n >= lo && n < hi }},
+		{1, "", "", func(int64, int32) bool { return true }},
+		{0, tuple(byV, fmt.Sprint("v", lo)), "", func(_ int64, n int32) bool { v := cell(n); return v != nil && v.(string) >= fmt.Sprint("v", lo) }},
+		{2, m.key(int64(lo) % 50), m.key(70), func(id int64, _ int32) bool { return id >= int64(lo)%50 && id < 70 }},
+	} {
+		for _, o := range []*lsm.Overlay{nil, own} {
+			rows := maps.Clone(want)
+			if o != nil {
+				rows = maps.Clone(over)
+			}
+			maps.DeleteFunc(rows, func(id int64, n int32) bool { return !c.want(id, n) })
+			spec := lsm.ScanSpec{Columns: []int{1, 2, 0}, Index: &lsm.IndexRange{Index: c.index, Range: lsm.KeyRange{Lo: c.lo, Hi: c.hi}}, BatchRows: 3}
+			require.Equal(m.t, rows, m.scan(snap, spec, o), "index %d [%x,%x) overlay %v", c.index, c.lo, c.hi, o != nil)
+		}
+	}
 }
 
 func (m *model) scan(snap *lsm.Snapshot, spec lsm.ScanSpec, own *lsm.Overlay) map[int64]int32 {
@@ -407,9 +444,13 @@ func (m *model) scan(snap *lsm.Snapshot, spec lsm.ScanSpec, own *lsm.Overlay) ma
 			require.Equal(m.t, cell(n), row[2])
 			_, twice := out[id]
 			require.False(m.t, twice, "key %d came twice", id)
-			if spec.Keyed() {
+			switch {
+			case spec.Index == nil && spec.Keyed():
 				require.Greater(m.t, id, last, "key order")
 				last = id
+			case spec.Index != nil && spec.Index.Index == 1:
+				require.GreaterOrEqual(m.t, int64(n), last, "index order")
+				last = int64(n)
 			}
 			out[id] = n
 		}

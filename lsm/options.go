@@ -18,12 +18,13 @@ import (
 
 // Options carries what a table needs from its owner. Store and Keys are required; zero numbers mean defaults.
 type Options struct {
-	Store objstore.Store
-	Keys  *pkstore.Store // key index of MemTables, generations and base; rebuilt at open
-	Pages *store.Cache   // decoded pages of primary index segments; nil: one for each segment
-	Log   *slog.Logger
-	Clock clock.Clock
-	Alloc memory.Allocator
+	Store   objstore.Store
+	Keys    *pkstore.Store // key index of MemTables, generations and base; rebuilt at open
+	Indexes []IndexDef     // secondary indexes, kept by every flush and merge
+	Pages   *store.Cache   // decoded pages of primary index segments; nil: one for each segment
+	Log     *slog.Logger
+	Clock   clock.Clock
+	Alloc   memory.Allocator
 
 	MemTableRows    int64         // freeze at this many rows (default 1,000,000)
 	MemTableBytes   int64         // freeze at this many bytes (default 64 MiB)

@@ -24,6 +24,9 @@ func (s *Snapshot) Scan(ctx context.Context, spec ScanSpec, own *Overlay) (arrow
 	if err != nil {
 		return nil, err
 	}
+	if spec.Index != nil {
+		return newIndexScan(sc, own)
+	}
 	if spec.Keyed() {
 		return newKeyedScan(sc, own), nil
 	}

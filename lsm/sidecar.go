@@ -4,12 +4,59 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/google/uuid"
 
+	"lancesql/indexes"
 	"lancesql/indexes/btree"
 	"lancesql/indexes/store"
 	"lancesql/internal/arrowx"
+	"lancesql/lance/rowaddr"
+	"lancesql/lance/schema"
+	"lancesql/lance/table"
 )
+
+// writeIndexes writes the secondary indexes of a generation. Their entries are those of its manifest.
+func (t *Table) writeIndexes(ctx context.Context, root string, s *schema.Schema, batches []arrow.RecordBatch) ([]table.IndexEntry, error) {
+	var out []table.IndexEntry
+	for _, d := range t.o.Indexes {
+		typ := t.physical.Field(d.Column).Type
+		sorter, err := btree.NewSorter(typ, 0, t.o.Alloc)
+		if err != nil {
+			return nil, err
+		}
+		first := uint64(0)
+		for _, rec := range batches {
+			ids := make([]uint64, rec.NumRows())
+			for i := range ids {
+				ids[i] = uint64(rowaddr.New(0, uint32(first)+uint32(i)))
+			}
+			first += uint64(rec.NumRows())
+			if err := sorter.Add(btree.Batch{Values: rec.Column(d.Column), IDs: ids}); err != nil {
+				return nil, fmt.Errorf("index %s: %w", d.Name, err)
+			}
+		}
+		id, err := uuid.NewRandom()
+		if err != nil {
+			return nil, fmt.Errorf("name an index segment: %w", err)
+		}
+		sum, err := btree.Build(ctx, store.NewDir(t.o.Store, indexes.SegmentDir(root, id), t.o.Alloc), typ, sorter.Stream(), btree.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("index %s: %w", d.Name, err)
+		}
+		var files []table.IndexFile
+		for _, f := range sum.Files {
+			files = append(files, table.IndexFile{Path: f.Name, Size: f.Size})
+		}
+		e, err := indexes.NewEntry(indexes.BTree, id, d.Name, s.FieldByName(t.physical.Field(d.Column).Name).ID, roaring.BitmapOf(0), nil, files)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
 
 // writeSidecars writes the `_pk_index` of a generation: every row's key, superseded rows and tombstones too, with its
 // offset. keyBytes is the size of the keys. Spec: MemWAL, "Primary-key sidecars".

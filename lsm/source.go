@@ -7,7 +7,6 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/google/uuid"
 
 	"lancesql/indexes/pkstore"
 	"lancesql/lance/rowaddr"
@@ -45,17 +44,16 @@ type keySpace struct {
 // base is one version of the base table with everything needed to read it at any CommitSeq it may serve.
 // Immutable except for deaths, which grows. Rows are born at the Floor of the Version that names it.
 type base struct {
-	ds       *table.Dataset
-	frags    []*table.Fragment // ascending id
-	byID     map[uint32]*table.Fragment
-	deleted  map[uint32]*roaring.Bitmap // deletion vectors, absent = none
-	fieldIDs []int32                    // by physical column position
-	deaths   *DeathLog
-	segs     []pkUse         // BTREE segments over the primary key
-	primary  []uuid.UUID     // every segment of the primary index, used or not
-	indexed  *roaring.Bitmap // fragments that segs answer for
-	bare     bool            // there are fragments that no segment covers: their keys are in memory
-	keys     *keySpace       // key -> addresses of those, over several base versions; candidates must be checked
+	ds        *table.Dataset
+	frags     []*table.Fragment // ascending id
+	byID      map[uint32]*table.Fragment
+	deleted   map[uint32]*roaring.Bitmap // deletion vectors, absent = none
+	fieldIDs  []int32                    // by physical column position
+	deaths    *DeathLog
+	pk        *columnIndex   // over the primary key; no segments if that has several columns
+	secondary []*columnIndex // by place in Options.Indexes
+	bare      bool           // there are fragments that pk does not cover: their keys are in memory
+	keys      *keySpace      // key -> addresses of those, over several base versions; candidates must be checked
 }
 
 // openBase opens a base version: its deletion vectors and the segments of its primary index, those of prev (may be nil)
@@ -81,10 +79,10 @@ func (t *Table) openBase(ctx context.Context, ds *table.Dataset, prev *base, key
 	if b.fieldIDs, err = fieldIDs(ds, t.physical); err != nil {
 		return nil, err
 	}
-	if err := t.openSegments(ctx, b, prev); err != nil {
+	if err := t.openIndexes(ctx, b, prev); err != nil {
 		return nil, err
 	}
-	b.bare = b.indexed.GetCardinality() < uint64(len(b.frags))
+	b.bare = b.pk.covered.GetCardinality() < uint64(len(b.frags))
 	if !b.bare || keys == nil {
 		b.keys = &keySpace{Space: t.o.Keys.New()}
 	}
@@ -128,11 +126,13 @@ type genState struct {
 // generation is one generation in one of its two forms. Immutable.
 type generation struct {
 	*genState
-	keys     *genKeysRef
-	mem      *memtable.MemTable // nil once flushed
-	ds       *table.Dataset     // nil until flushed
-	frag     *table.Fragment
-	fieldIDs []int32 // physical columns, then the tombstone column
+	keys      *genKeysRef
+	secondary []*genKeysRef      // by place in Options.Indexes: values of the indexed column
+	mem       *memtable.MemTable // nil once flushed
+	ds        *table.Dataset     // nil until flushed
+	frag      *table.Fragment
+	fieldIDs  []int32         // physical columns, then the tombstone column
+	graves    *roaring.Bitmap // delete rows; nil for a MemTable
 }
 
 // newestFirst is the generations of a shard in the order in which a look-up visits them.

@@ -11,17 +11,25 @@ import (
 // KeyRange is the half-open interval [Lo, Hi) of primary keys; an empty bound is open.
 type KeyRange struct{ Lo, Hi rowkey.Key }
 
-// ScanSpec says which rows and columns a scan returns. At most one of Keys and Range is set.
+// IndexRange asks for the rows whose indexed value, as a tuple of one column, is in Range. A column that is indexed
+// itself has no tuple for NULL: such rows are not found.
+type IndexRange struct {
+	Index int // place in Options.Indexes
+	Range KeyRange
+}
+
+// ScanSpec says which rows and columns a scan returns. At most one of Keys, Range and Index is set.
 type ScanSpec struct {
 	Columns   []int          // physical column positions, in output order; empty = rows without columns
 	Filter    predicate.Expr // nil = all rows; applied exactly
 	Keys      []rowkey.Key   // only these keys (distinct); rows come in ascending key order
 	Range     *KeyRange      // only keys in this range; rows come in ascending key order
+	Index     *IndexRange    // only rows found by a secondary index; rows come in ascending order of its values
 	BatchRows int            // upper bound of rows per batch, 0 = default
 }
 
-// Keyed reports whether rows come in key order.
-func (s ScanSpec) Keyed() bool { return s.Range != nil || s.Keys != nil }
+// Keyed reports whether rows are found by keys and come in their order.
+func (s ScanSpec) Keyed() bool { return s.Range != nil || s.Keys != nil || s.Index != nil }
 
 // Overlay is the newest source of a scan: a transaction's own uncommitted writes. Keys are distinct; a nil
 // row hides the key. Row i belongs to Keys[i]. Borrowed for the life of the scan.

@@ -175,7 +175,11 @@ func (s *Staged) fillTombstones(ctx context.Context, dying []Location, graves []
 func (t *Table) Apply(s *Staged, seq uint64) error {
 	for _, part := range s.parts {
 		g := s.v.active(part.sh.ordinal)
-		if _, err := g.mem.Append(part.rec, seq); err != nil {
+		first, err := g.mem.Append(part.rec, seq)
+		if err == nil {
+			err = t.indexRows(g, part.rec, first)
+		}
+		if err != nil {
 			return err
 		}
 		for _, p := range part.preds {

@@ -14,7 +14,7 @@ import (
 	"lancesql/lance/table"
 )
 
-// Table is one open table. Immutable after Open: o, root, physical, memSchema, keyCols, encoder.
+// Table is one open table. Immutable after Open: o, root, physical, memSchema, keyCols, encoder, indexed.
 // latch: held shared from Stage to Apply, exclusively by whatever moves rows or swaps an active MemTable (I4).
 // mu guards chain, set, alive, closed, retired, the shards' own fields and the reference counts; it is innermost and
 // no I/O happens under it. claimMu, flushMu and mergeMu serialise claims of new shards, flushes and merges. Lock
@@ -26,6 +26,7 @@ type Table struct {
 	memSchema *arrow.Schema // non-key columns nullable, tombstone last
 	keyCols   []int
 	encoder   *rowkey.Encoder
+	indexed   []*rowkey.Encoder // of each secondary index's column
 
 	latch   sync.RWMutex
 	claimMu sync.Mutex

@@ -164,12 +164,10 @@ func (t *Table) publishLocked(v *Version) {
 func (t *Table) retainLocked(v *Version) {
 	t.alive[v] = struct{}{}
 	v.base.keys.refs++
-	for _, u := range v.base.segs {
-		u.refs++
-	}
+	v.base.segments(func(u segmentUse) { u.refs++ })
 	for g := range v.all() {
 		g.refs++
-		g.keys.refs++
+		g.eachKeys(func(k *genKeysRef) { k.refs++ })
 		if g.mem != nil {
 			g.mem.Retain()
 		}
@@ -195,19 +193,21 @@ func (t *Table) freeLocked(v *Version) {
 	if v.base.keys.refs--; v.base.keys.refs == 0 {
 		t.drop(v.base.keys.Drop())
 	}
-	for _, u := range v.base.segs {
+	v.base.segments(func(u segmentUse) {
 		if u.refs--; u.refs == 0 {
 			t.drop(u.x.Close())
 		}
-	}
+	})
 	for g := range v.all() {
 		if g.mem != nil {
 			g.mem.Release()
 		}
 		g.refs--
-		if g.keys.refs--; g.keys.refs == 0 {
-			t.drop(g.keys.close())
-		}
+		g.eachKeys(func(k *genKeysRef) {
+			if k.refs--; k.refs == 0 {
+				t.drop(k.close())
+			}
+		})
 	}
 }
 

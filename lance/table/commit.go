@@ -19,8 +19,9 @@ type CreateOptions struct {
 	Options
 	TableMetadata map[string]string
 	Config        map[string]string
-	MemWAL        *MemWAL // nil: no MemWAL entry
-	DataVersion   string  // version of data files; "" = "2.2"
+	MemWAL        *MemWAL      // nil: no MemWAL entry
+	DataVersion   string       // version of data files; "" = "2.2"
+	Indexes       []IndexEntry // of a generation only: over its one fragment, whose files are written
 }
 
 // errTaken says that another commit made the version: reloading and applying again may succeed.

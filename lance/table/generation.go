@@ -58,6 +58,13 @@ func createGeneration(ctx context.Context, e *env, root string, s *schema.Schema
 		}
 		b.fragments[0] = b.fragments[0].WithDeletion(df)
 	}
+	for _, entry := range o.Indexes {
+		p, err := b.newEntry(entry)
+		if err != nil {
+			return nil, err
+		}
+		b.indices = append(b.indices, p)
+	}
 	d, err := b.commit(ctx, root, namingV2)
 	if errors.Is(err, errTaken) {
 		err = errs.ErrExists

@@ -1,0 +1,183 @@
+package lsm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"lancesql/internal/arrowx"
+	"lancesql/internal/errs"
+	"lancesql/internal/rowkey"
+	"lancesql/lance/rowaddr"
+)
+
+// indexScan finds rows by a secondary index. Which of the physical rows that have a value count is said by births and
+// deaths alone, so no key is looked at; rows the overlay hides are left out and its own added.
+type indexScan struct {
+	*keyedScan
+	index  int
+	hi     rowkey.Key
+	others []hit // rows of fragments without a segment and of the overlay, in order
+}
+
+func newIndexScan(sc *scan, own *Overlay) (arrowx.BatchReader, error) {
+	if i := sc.spec.Index.Index; i < 0 || i >= len(sc.s.t.o.Indexes) {
+		return nil, fmt.Errorf("index %d of %d: %w", i, len(sc.s.t.o.Indexes), errs.ErrInvalid)
+	}
+	if err := sc.hideOverlay(own); err != nil {
+		return nil, err
+	}
+	x := &indexScan{keyedScan: newKeyedScan(sc, own), index: sc.spec.Index.Index, hi: sc.spec.Index.Range.Hi}
+	x.lo = sc.spec.Index.Range.Lo
+	x.step = x.indexStep
+	x.done = x.hi != "" && x.lo >= x.hi
+	if x.done {
+		return x, nil
+	}
+	if err := x.collect(); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(x.others, func(a, b hit) int { return cmp.Compare(a.key, b.key) })
+	return x, nil
+}
+
+func (x *indexScan) wanted(k rowkey.Key) bool {
+	// NULL has no tuple in an index over a column itself, wherever its rows lie.
+	return k >= x.lo && (x.hi == "" || k < x.hi) && k != nullTuple
+}
+
+// nullTuple is the tuple of a NULL in a column that is indexed itself.
+const nullTuple = rowkey.Key("\x00")
+
+// collect finds the rows that no index source has: those of base fragments without a segment and of the overlay.
+func (x *indexScan) collect() error {
+	t, v := x.s.t, x.s.v
+	column := t.o.Indexes[x.index].Column
+	for i, row := range x.own.Rows {
+		if row == nil {
+			continue
+		}
+		k, err := t.indexed[x.index].Row(row, []int{column})
+		if err != nil {
+			return err
+		}
+		if x.wanted(k) {
+			x.others = append(x.others, hit{key: k, row: x.own.Rows[i]})
+		}
+	}
+	ci := v.base.secondary[x.index]
+	bare := ci.uncovered(v.base)
+	for _, f := range v.base.frags {
+		if !bare.Contains(uint32(f.ID)) {
+			continue
+		}
+		err := eachBatch(x.ctx, v.base.ds, f, []int32{ci.field}, t.o.BatchRows, func(first uint64, rec arrow.RecordBatch) error {
+			keys, err := t.indexed[x.index].Batch(rec, []int{0})
+			if err != nil {
+				return err
+			}
+			for i, k := range keys {
+				if at := rowaddr.New(uint32(f.ID), uint32(first)+uint32(i)); x.wanted(k) && x.inBase(at) {
+					x.others = append(x.others, hit{key: k, loc: Location{Addr: at}})
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inBase reports whether a base row is part of the snapshot.
+func (x *indexScan) inBase(at rowaddr.Addr) bool {
+	b := x.s.v.base
+	return b.alive(at) && !b.deaths.Dead(at, x.s.s) && !x.isHidden(0, at)
+}
+
+func (sc *scan) isHidden(id SourceID, at rowaddr.Addr) bool {
+	_, hidden := slices.BinarySearch(sc.hidden[id], uint64(at))
+	return hidden
+}
+
+// indexStep takes about a batch of rows from every source, whole values only, and keeps those up to the smallest value at
+// which a source was cut off.
+func (x *indexScan) indexStep() ([]hit, error) {
+	var hits []hit
+	bound, cut := rowkey.Key(""), false
+	v := x.s.v
+	take := func(r keyRanger, visible func(k rowkey.Key, row uint64) (hit, bool)) error {
+		n, last := 0, rowkey.Key("")
+		return r.Range(x.lo, x.hi, func(k rowkey.Key, row uint64, _ bool) (bool, error) {
+			if n >= x.rows && k != last {
+				if !cut || last < bound {
+					bound, cut = last, true
+				}
+				return false, nil
+			}
+			if h, ok := visible(k, row); ok && k != nullTuple {
+				hits = append(hits, h)
+			}
+			n, last = n+1, k
+			return true, nil
+		})
+	}
+	for g := range v.all() {
+		born := uint64(g.births.At(x.s.s))
+		err := take(g.secondary[x.index].ordered(x.ctx), func(k rowkey.Key, row uint64) (hit, bool) {
+			at := addrOf(row)
+			alive := row < born && !g.tombstone(row) && !g.deaths.Dead(at, x.s.s) && !x.isHidden(g.id, at)
+			return hit{key: k, loc: Location{Source: g.id, Addr: at}}, alive
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, u := range v.base.secondary[x.index].segs {
+		err := take(indexFileRange{ctx: x.ctx, x: u.x}, func(k rowkey.Key, row uint64) (hit, bool) {
+			at := addrOf(row)
+			return hit{key: k, loc: Location{Addr: at}}, u.frags.Contains(at.Fragment()) && x.inBase(at)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for len(x.others) > 0 && (!cut || x.others[0].key <= bound) {
+		hits = append(hits, x.others[0])
+		x.others = x.others[1:]
+	}
+	hits = slices.DeleteFunc(hits, func(h hit) bool { return cut && h.key > bound })
+	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(a.key, b.key) })
+	x.done = !cut
+	x.lo = bound + "\x00"
+	return hits, nil
+}
+
+// FindByIndex returns the rows of the snapshot, without an overlay, whose indexed value has the tuple k.
+func (s *Snapshot) FindByIndex(ctx context.Context, index int, k rowkey.Key, cols []int) ([]arrowx.Row, error) {
+	r, err := s.Scan(ctx, ScanSpec{Columns: cols, Index: &IndexRange{Index: index, Range: KeyRange{Lo: k, Hi: k + "\x00"}}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	var out []arrowx.Row
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range int(rec.NumRows()) {
+			out = append(out, arrowx.RowOf(rec, i))
+		}
+		rec.Release()
+	}
+}
