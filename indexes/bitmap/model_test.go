@@ -39,6 +39,10 @@ func arrayOf(t testing.TB, mem memory.Allocator, typ arrow.DataType, cells []any
 	return b.NewArray()
 }
 
+func newBatch(s *arrow.Schema, columns ...arrow.Array) arrow.RecordBatch {
+	return array.NewRecordBatch(s, columns, int64(columns[0].Len()))
+}
+
 func types() []arrow.DataType {
 	var out []arrow.DataType
 	for _, f := range rows.Schema().Fields() {
