@@ -47,13 +47,21 @@ func seedFiles(t testing.TB) [][]byte {
 		data, _ := write(t, sc, o, array.NewRecordBatch(sc, cols, 40))
 		out = append(out, data)
 	}
-	nested, err := filepath.Glob(filepath.Join(oracle.Root(t), "testdata", "golden", "corpus", "files", "*2.0.lance"))
-	require.NoError(t, err)
-	for _, p := range nested {
-		data, err := os.ReadFile(p)
+	// Files of the reference: version 2.0 for its nested types, small newer ones, and what the corpus cannot have.
+	corpus := filepath.Join(oracle.Root(t), "testdata", "golden", "corpus", "files")
+	for _, from := range []struct {
+		dir, glob string
+		limit     int
+	}{{corpus, "*2.0.lance", 32 << 10}, {corpus, "*2.[12].lance", 6 << 10}, {"testdata", "*.lance", 6 << 10}} {
+		paths, err := filepath.Glob(filepath.Join(from.dir, from.glob))
 		require.NoError(t, err)
-		if len(data) < 32<<10 {
-			out = append(out, data)
+		require.NotEmpty(t, paths)
+		for _, p := range paths {
+			data, err := os.ReadFile(p)
+			require.NoError(t, err)
+			if len(data) < from.limit {
+				out = append(out, data)
+			}
 		}
 	}
 	return out

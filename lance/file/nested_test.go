@@ -324,3 +324,20 @@ func TestStructListWithin(t *testing.T) {
 	require.Equal(t, []string{want[1], want[3]}, text(rec.Column(0)))
 	rec.Release()
 }
+
+// TestBlobDescriptors reads a blob v2 column, whose values are descriptors, and refuses to write one.
+func TestBlobDescriptors(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "blob_v2.lance"))
+	require.NoError(t, err)
+	r, _ := open(t, data)
+	rec, err := r.Take(context.Background(), r.Schema().Fields, nil, []uint64{0, 1, 2, 4})
+	require.NoError(t, err)
+	defer rec.Release()
+	text, err := json.Marshal(rec.Column(1))
+	require.NoError(t, err)
+	require.JSONEq(t, `[{"kind":0,"position":0,"size":1,"blob_id":0,"blob_uri":""}, null,
+		{"kind":1,"position":0,"size":200000,"blob_id":1,"blob_uri":""}, {"kind":2,"position":0,"size":5000000,"blob_id":2,"blob_uri":""}]`, string(text))
+	_, err = file.NewWriter(io.Discard, r.Schema(), file.WriterOptions{})
+	require.ErrorIs(t, err, errs.ErrUnsupported)
+	require.ErrorContains(t, err, "blob v2")
+}

@@ -258,3 +258,25 @@ func TestOracleBranches(t *testing.T) {
 	ask("write") // the reference uses our base path and goes on from our versions
 	all()
 }
+
+// FuzzRefs reads the objects of _refs.
+func FuzzRefs(f *testing.F) {
+	f.Add([]byte(`{"parentBranch": "dev", "identifier": {"version_mapping": [[3, "ae"], [], [5, null]]}, "parentVersion": 5, "createAt": 1}`))
+	f.Add([]byte(`{"branch": "dev", "version": 5, "createdAt": "2026-11-30T09:20:53.7Z", "manifestSize": 1, "metadata": {}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		st := objstore.NewMem()
+		d := create(t, st, CreateOptions{})
+		for _, dir := range []string{tagsDir, branchesDir} {
+			require.NoError(t, st.Put(ctxOf(t), join(testRoot, dir, "x%2Fy.json"), text))
+		}
+		_, tags := d.ListTags(ctxOf(t))
+		_, branches := d.ListBranches(ctxOf(t))
+		_, pins := pinnedVersions(ctxOf(t), st, testRoot, "")
+		for _, err := range []error{tags, branches, pins} {
+			if err != nil {
+				require.ErrorIs(t, err, errs.ErrCorruption)
+			}
+		}
+		require.Equal(t, tags != nil || branches != nil, pins != nil)
+	})
+}
