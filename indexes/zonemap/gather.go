@@ -7,6 +7,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
 )
 
 // running is the summary of the zone that is being filled.
@@ -111,7 +112,7 @@ func (r *running) add(a arrow.Array, v validity, from, to int) {
 	case *array.LargeBinary:
 		addTexts(r, a.ValueOffsets(), a.ValueBytes(), v, from, to)
 	case *array.Decimal128:
-		addDecimals(r, a.Values(), v, from, to, decimal128Key)
+		r.addDecimals128(a.Values(), v, from, to)
 	case *array.Decimal256:
 		addDecimals(r, a.Values(), v, from, to, decimal256Key)
 	case *array.Null:
@@ -315,6 +316,43 @@ func (r *running) own() {
 	}
 }
 
+// addDecimals128 is addDecimals with the comparison written out, which takes half the time.
+func (r *running) addDecimals128(values []decimal128.Num, v validity, from, to int) {
+	var loHigh, hiHigh int64
+	var loLow, hiLow uint64
+	n := 0
+	for i := from; i < to; i += 64 {
+		size := min(64, to-i)
+		w := v.word(i, size)
+		r.nulls += uint32(size - bits.OnesCount64(w))
+		for ; w != 0; w &= w - 1 {
+			x := values[i+bits.TrailingZeros64(w)]
+			high, low := x.HighBits(), x.LowBits()
+			if n == 0 {
+				loHigh, loLow, hiHigh, hiLow = high, low, high, low
+			}
+			n++
+			if high < loHigh || high == loHigh && low < loLow {
+				loHigh, loLow = high, low
+			}
+			if high > hiHigh || high == hiHigh && low > hiLow {
+				hiHigh, hiLow = high, low
+			}
+		}
+	}
+	if n > 0 {
+		r.ownedTexts(decimal128Key(decimal128.New(loHigh, loLow)), decimal128Key(decimal128.New(hiHigh, hiLow)))
+	}
+}
+
+// ownedTexts takes in bounds that do not point into a batch.
+func (r *running) ownedTexts(lo, hi string) {
+	for _, x := range []string{lo, hi} {
+		r.text([]byte(x), head([]byte(x)))
+	}
+	r.aliased = false
+}
+
 func addDecimals[T interface{ Cmp(T) int }](r *running, values []T, v validity, from, to int, key func(T) string) {
 	var lo, hi T
 	n := 0
@@ -331,9 +369,6 @@ func addDecimals[T interface{ Cmp(T) int }](r *running, values []T, v validity, 
 	}
 	r.addCells(v, from, to, one)
 	if n > 0 {
-		for _, x := range []string{key(lo), key(hi)} {
-			r.text([]byte(x), head([]byte(x)))
-		}
-		r.aliased = false
+		r.ownedTexts(key(lo), key(hi))
 	}
 }

@@ -197,3 +197,31 @@ func TestReferenceReads(t *testing.T) {
 	}
 	require.Greater(t, used*2, len(filters))
 }
+
+// pylance 14.0.2 passes over version 1 and scans; we read it.
+func TestReferencePassesOverVersion1(t *testing.T) {
+	tb := indextable.New(t, 8)
+	var op table.CreateIndex
+	var filters []indextable.Filter
+	for i, c := range tb.Columns {
+		if c.Name == "float64" || c.Name == "utf8" {
+			op.New = append(op.New, entries(t, tb, c, 1, stats(t, tb, c, zoneRows))...)
+			filters = append(filters, indextable.Sample(indextable.Filters(i), 3, i)...)
+		}
+	}
+	d, err := tb.D.Commit(context.Background(), op)
+	require.NoError(t, err)
+	for k, a := range tb.ReferenceQuery(t, filters) {
+		require.Empty(t, a.Error)
+		require.False(t, a.Used("z_"+filters[k].Column), a.Plan)
+		require.Equal(t, a.Scanned, a.Indexed)
+	}
+	for i, c := range tb.Columns {
+		if c.Name == "float64" || c.Name == "utf8" {
+			s := openEntry(t, tb, tb.Entries(t, d, "z_"+c.Name)[0], c)
+			require.EqualValues(t, 1, s.Version())
+			kept, total := checkSegments(t, tb, d, []*zonemap.Segment{s}, indextable.Filters(i))
+			require.Less(t, kept*4, total*3)
+		}
+	}
+}

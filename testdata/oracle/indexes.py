@@ -86,15 +86,16 @@ def golden(folder):
         "f": floats,
         "s": [None if i % 7 == 3 or 60 <= i < 80 else "v%02d" % (i // 3) for i in range(100)],
         "d": pyarrow.array([decimal.Decimal(i * i - 50) for i in range(100)], pyarrow.decimal128(12, 2)),
+        "l": [[i, None] if i % 2 else None for i in range(100)],
     }
     with tempfile.TemporaryDirectory() as work:
         dataset = lance.write_dataset(pyarrow.table(columns), work + "/t.lance", max_rows_per_file=50)
         dataset.delete("(id >= 3 and id < 7) or id = 9 or (id >= 20 and id < 31) or id = 49 or id = 50")
         kinds = {"zonemap": {"rows_per_zone": 10}, "bitmap": {}, "bloomfilter": {"number_of_items": 10, "probability": 0.01}}
         for kind, parameters in kinds.items():
-            for column in ("f", "s", "d"):
-                if kind == "bloomfilter" and column == "d":
-                    continue  # no decimals
+            for column in ("f", "s", "d", "l"):
+                if kind != "zonemap" and column == "l" or kind == "bloomfilter" and column == "d":
+                    continue  # no such index
                 dataset.create_scalar_index(column, IndexConfig(index_type=kind, parameters=parameters), name=kind + "_" + column)
         for index in dataset.describe_indices():
             source = work + "/t.lance/_indices/" + str(index.segments[0].uuid)
