@@ -145,6 +145,20 @@ func frontendErrors() []frontendError {
 		{kind: sql.ErrIncompatibleDefaultType, num: 1067, text: "Invalid default value"},
 		{kind: sql.ErrInvalidOnUpdate, num: 1294},
 		{kind: sql.ErrForeignKeyDropTable, num: 3730},
+		{kind: sql.ErrForeignKeyDropIndex, num: 1553},
+		{kind: sql.ErrForeignKeyDropColumn, num: 1828},
+		{kind: sql.ErrForeignKeyDuplicateName, num: 1826, text: "Duplicate foreign key constraint name '{0}'"},
+		{kind: sql.ErrForeignKeyNotFound, num: 1091, text: "Can't DROP '{0}'; check that column/key exists"},
+		{kind: sql.ErrForeignKeyColumnCountMismatch, num: 1239},
+		{kind: sql.ErrForeignKeyColumnTypeMismatch, num: 3780},
+		{kind: sql.ErrForeignKeySetDefault, num: 1215},
+		{kind: sql.ErrForeignKeySetNullNonNullable, num: 1830},
+		{kind: sql.ErrForeignKeyTypeChange, num: 1832},
+		{kind: sql.ErrForeignKeyTypeChangeSetNull, num: 1830},
+		{kind: sql.ErrForeignKeyDepthLimit, num: 3008},
+		{kind: sql.ErrForeignKeyTextBlob, num: 1170},
+		{kind: sql.ErrTruncateReferencedFromForeignKey, num: 1701},
+		{kind: sql.ErrUnknownConstraint, num: 3940},
 		{kind: sql.ErrForeignKeyMissingReferenceIndex, num: 1822},
 		{kind: sql.ErrGeneratedColumnValue, num: 3105},
 
@@ -187,7 +201,7 @@ func sqlState(num int) string {
 	case 1044, 1049, 1055, 1059, 1061, 1063, 1064, 1065, 1066, 1067, 1068, 1070, 1071, 1072, 1074, 1075, 1091, 1101, 1102, 1103,
 		1115, 1118, 1140, 1141, 1142, 1143, 1149, 1163, 1164, 1170, 1171, 1172, 1176, 1226, 1227, 1228, 1229, 1230, 1231, 1234,
 		1235, 1239, 1247, 1253, 1273, 1286, 1294, 1303, 1304, 1305, 1318, 1319, 1323, 1327, 1370, 1403, 1404, 1410, 1437,
-		1567, 1582, 1583, 1584, 1630:
+		1567, 1582, 1583, 1584, 1630, 1701:
 		return "42000"
 	case 1022, 1048, 1052, 1062, 1169, 1216, 1217, 1451, 1452, 1557, 1586:
 		return "23000"

@@ -133,7 +133,7 @@ func (t *Table) GetIndexes(ctx *sql.Context) ([]sql.Index, error) {
 	if p := t.info.primary(); p != nil {
 		out = append(out, p)
 	}
-	if c := connOf(ctx); c == nil || !c.stmt.catalog {
+	if c := connOf(ctx); !t.keys && (c == nil || !c.stmt.catalog) {
 		return out, nil
 	}
 	for _, s := range t.info.shape.Indexes {

@@ -24,6 +24,7 @@ type Provider struct {
 	mu    sync.RWMutex
 	infos map[engine.TableID]*tableInfo // built at first use, replaced when the entry changes
 	texts map[string]*texts             // by folded database name, as infos
+	refs  *references                   // of the catalog image it names
 }
 
 var (

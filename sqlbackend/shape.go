@@ -25,6 +25,21 @@ type shape struct {
 	Key       []shapePart   `json:"key,omitempty"` // primary key parts in key order
 	Indexes   []shapeIndex  `json:"indexes,omitempty"`
 	Checks    []shapeCheck  `json:"checks,omitempty"`
+
+	ForeignKeys []shapeForeignKey `json:"foreign_keys,omitempty"`
+}
+
+// shapeForeignKey is a foreign key of this table to a parent table, evaluated by the frontend on every write. An empty
+// database is the table's own.
+type shapeForeignKey struct {
+	Name           string   `json:"name"`
+	Columns        []string `json:"columns"`
+	ParentDatabase string   `json:"parent_database,omitempty"`
+	ParentTable    string   `json:"parent_table"`
+	ParentColumns  []string `json:"parent_columns"`
+	OnUpdate       string   `json:"on_update,omitempty"`
+	OnDelete       string   `json:"on_delete,omitempty"`
+	Resolved       bool     `json:"resolved,omitempty"`
 }
 
 // shapeColumn is one visible column. Default, OnUpdate and Generated are SQL text.

@@ -19,21 +19,21 @@ type Table struct {
 	filter     predicate.Expr // rows outside it need not be returned (I3)
 	lookup     *sql.IndexLookup
 
+	keys   bool // it takes part in a foreign key: all its indexes count (GetIndexes)
+	newest bool // scans read what is newest and all own writes, not the statement's view
+
 	// exact is shared by all copies of a statement's table: set once the plan is complete and about to change rows.
 	exact *bool
 }
 
 var (
-	_ sql.Table               = (*Table)(nil)
-	_ sql.TemporaryTable      = (*Table)(nil)
-	_ sql.PrimaryKeyTable     = (*Table)(nil)
-	_ sql.ProjectedTable      = (*Table)(nil)
-	_ sql.CommentedTable      = (*Table)(nil)
-	_ sql.Databaseable        = (*Table)(nil)
-	_ sql.CheckTable          = (*Table)(nil)
-	_ sql.CheckAlterableTable = (*Table)(nil)
-	_ sql.IndexAlterableTable = (*Table)(nil)
-	_ sql.AlterableTable      = (*Table)(nil)
+	_ sql.Table           = (*Table)(nil)
+	_ sql.TemporaryTable  = (*Table)(nil)
+	_ sql.PrimaryKeyTable = (*Table)(nil)
+	_ sql.ProjectedTable  = (*Table)(nil)
+	_ sql.CommentedTable  = (*Table)(nil)
+	_ sql.Databaseable    = (*Table)(nil)
+	_ sql.CheckTable      = (*Table)(nil)
 )
 
 func newTable(p *Provider, info *tableInfo) *Table {
@@ -151,49 +151,4 @@ func (t *Table) GetChecks(*sql.Context) ([]sql.CheckDefinition, error) {
 		out[i] = sql.CheckDefinition{Name: c.Name, CheckExpression: c.Expression, Enforced: c.Enforced}
 	}
 	return out, nil
-}
-
-// CreateCheck implements sql.CheckAlterableTable. The checks of CREATE TABLE are there already.
-func (t *Table) CreateCheck(ctx *sql.Context, check *sql.CheckDefinition) error {
-	if c := connOf(ctx); c != nil && c.stmt.creating != nil && t.info.shape.hasCheck(check.Name) {
-		return nil
-	}
-	return notSupported("ALTER TABLE … ADD CHECK")
-}
-
-// DropCheck implements sql.CheckAlterableTable.
-func (t *Table) DropCheck(*sql.Context, string) error {
-	return notSupported("ALTER TABLE … DROP CHECK")
-}
-
-// CreateIndex implements sql.IndexAlterableTable. The indexes of CREATE TABLE are there already.
-func (t *Table) CreateIndex(ctx *sql.Context, def sql.IndexDef) error {
-	if c := connOf(ctx); c != nil && c.stmt.creating != nil && t.info.shape.index(def.Name) != nil {
-		return nil
-	}
-	return notSupported("CREATE INDEX")
-}
-
-// DropIndex implements sql.IndexAlterableTable.
-func (t *Table) DropIndex(*sql.Context, string) error { return notSupported("DROP INDEX") }
-
-// RenameIndex implements sql.IndexAlterableTable.
-func (t *Table) RenameIndex(*sql.Context, string, string) error {
-	return notSupported("ALTER TABLE … RENAME INDEX")
-}
-
-// AddColumn implements sql.AlterableTable, as DropColumn and ModifyColumn do: the frontend takes for granted that a
-// table has them when it drops a default.
-func (t *Table) AddColumn(*sql.Context, *sql.Column, *sql.ColumnOrder) error {
-	return notSupported("ALTER TABLE … ADD COLUMN")
-}
-
-// DropColumn implements sql.AlterableTable.
-func (t *Table) DropColumn(*sql.Context, string) error {
-	return notSupported("ALTER TABLE … DROP COLUMN")
-}
-
-// ModifyColumn implements sql.AlterableTable.
-func (t *Table) ModifyColumn(*sql.Context, string, *sql.Column, *sql.ColumnOrder) error {
-	return notSupported("ALTER TABLE … MODIFY COLUMN")
 }

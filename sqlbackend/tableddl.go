@@ -150,9 +150,6 @@ func (s *shape) addKey(schema sql.PrimaryKeySchema, parts []sql.IndexColumn) {
 
 // addStatement notes secondary indexes, checks and the first AUTO_INCREMENT value of a CREATE TABLE.
 func (s *shape) addStatement(ctx *sql.Context, n *plan.CreateTable) (start uint64, err error) {
-	if len(n.ForeignKeys()) > 0 {
-		return 0, notSupported("FOREIGN KEY")
-	}
 	for _, def := range n.Indexes() {
 		if def.IsPrimary() {
 			continue

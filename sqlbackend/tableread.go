@@ -118,7 +118,12 @@ func (r *rowIter) open(ctx *sql.Context) error {
 	r.scans = r.scans[1:]
 	spec.Columns, spec.Filter = r.columns, r.table.filter
 	// Why this context and not Build's: it belongs to whoever pulls rows, and lives as long as they are pulled.
-	reader, err := txn.Scan(ctx, r.table.info.entry, c.readKind(), spec)
+	var reader arrowx.BatchReader
+	if r.table.newest {
+		reader, err = txn.ScanNewest(ctx, r.table.info.entry, spec)
+	} else {
+		reader, err = txn.Scan(ctx, r.table.info.entry, c.readKind(), spec)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,230 @@
+package sqlbackend
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/types"
+
+	"lancesql/engine"
+	"lancesql/internal/errs"
+)
+
+// ALTER TABLE as far as it changes what is known of a table and neither its columns in Arrow nor its keys.
+var (
+	_ sql.CheckAlterableTable     = (*Table)(nil)
+	_ sql.IndexAlterableTable     = (*Table)(nil)
+	_ sql.AlterableTable          = (*Table)(nil)
+	_ sql.CommentAlterableTable   = (*Table)(nil)
+	_ sql.CollationAlterableTable = (*Table)(nil)
+)
+
+// changeShape changes the stored shape and lets t see it.
+func (t *Table) changeShape(ctx *sql.Context, change func(*shape) error) error {
+	if err := connOf(ctx).implicitCommit(ctx); err != nil {
+		return err
+	}
+	entry := t.info.entry
+	e := t.provider.engine
+	err := e.ChangeShape(ctx, entry.Database, entry.Name, func(now *engine.TableEntry) ([]byte, error) {
+		s, err := unmarshalShape(now.Database+"."+now.Name, now.Shape)
+		if err != nil {
+			return nil, err
+		}
+		if err := change(s); err != nil {
+			return nil, err
+		}
+		return s.marshal()
+	})
+	if errors.Is(err, errs.ErrNotFound) {
+		return sql.ErrTableNotFound.New(entry.Name)
+	}
+	if err != nil {
+		return err
+	}
+	d := e.Catalog().Database(entry.Database)
+	if d == nil || d.Table(entry.Name) == nil {
+		return sql.ErrTableNotFound.New(entry.Name)
+	}
+	t.info, err = t.provider.info(ctx, d.Table(entry.Name))
+	return err
+}
+
+// creating reports whether the running statement is the CREATE TABLE that made the table with its indexes and checks.
+func (t *Table) creating(ctx *sql.Context) bool {
+	c := connOf(ctx)
+	return c != nil && c.stmt.creating != nil && strings.EqualFold(c.stmt.creating.Name(), t.Name())
+}
+
+// CreateCheck implements sql.CheckAlterableTable. The checks of CREATE TABLE are there already; the frontend has tried
+// the rows.
+func (t *Table) CreateCheck(ctx *sql.Context, check *sql.CheckDefinition) error {
+	if t.creating(ctx) && t.info.shape.hasCheck(check.Name) {
+		return nil
+	}
+	return t.changeShape(ctx, func(s *shape) error {
+		s.addCheck(t.Name(), check)
+		return nil
+	})
+}
+
+// DropCheck implements sql.CheckAlterableTable.
+func (t *Table) DropCheck(ctx *sql.Context, name string) error {
+	return t.changeShape(ctx, func(s *shape) error {
+		before := len(s.Checks)
+		s.Checks = slices.DeleteFunc(s.Checks, func(c shapeCheck) bool { return strings.EqualFold(c.Name, name) })
+		if len(s.Checks) == before {
+			return sql.ErrUnknownConstraint.New(name)
+		}
+		return nil
+	})
+}
+
+// CreateIndex implements sql.IndexAlterableTable. The indexes of CREATE TABLE are there already.
+func (t *Table) CreateIndex(ctx *sql.Context, def sql.IndexDef) error {
+	if t.creating(ctx) && t.info.shape.index(def.Name) != nil {
+		return nil
+	}
+	return t.changeShape(ctx, func(s *shape) error { return s.addIndex(&def) })
+}
+
+// DropIndex implements sql.IndexAlterableTable.
+func (t *Table) DropIndex(ctx *sql.Context, name string) error {
+	return t.changeShape(ctx, func(s *shape) error {
+		before := len(s.Indexes)
+		s.Indexes = slices.DeleteFunc(s.Indexes, func(x shapeIndex) bool { return strings.EqualFold(x.Name, name) })
+		if len(s.Indexes) == before {
+			return sql.ErrCantDropFieldOrKey.New(name)
+		}
+		return nil
+	})
+}
+
+// RenameIndex implements sql.IndexAlterableTable.
+func (t *Table) RenameIndex(ctx *sql.Context, from, to string) error {
+	return t.changeShape(ctx, func(s *shape) error {
+		x := s.index(from)
+		if x == nil {
+			return sql.ErrCantDropFieldOrKey.New(from)
+		}
+		if other := s.index(to); other != nil && other != x || strings.EqualFold(to, primaryIndex) {
+			return sql.ErrDuplicateKey.New(to)
+		}
+		x.Name = to
+		return nil
+	})
+}
+
+// ModifyComment implements sql.CommentAlterableTable.
+func (t *Table) ModifyComment(ctx *sql.Context, comment string) error {
+	return t.changeShape(ctx, func(s *shape) error {
+		s.Comment = comment
+		return nil
+	})
+}
+
+// ModifyDefaultCollation implements sql.CollationAlterableTable: columns keep theirs.
+func (t *Table) ModifyDefaultCollation(ctx *sql.Context, collation sql.CollationID) error {
+	return t.changeShape(ctx, func(s *shape) error {
+		s.Collation = collation.Name()
+		return nil
+	})
+}
+
+// ModifyStoredCollation implements sql.CollationAlterableTable.
+func (t *Table) ModifyStoredCollation(*sql.Context, sql.CollationID) error {
+	return notSupported("ALTER TABLE … CONVERT TO CHARACTER SET")
+}
+
+// AddColumn implements sql.AlterableTable.
+func (t *Table) AddColumn(*sql.Context, *sql.Column, *sql.ColumnOrder) error {
+	return notSupported("ALTER TABLE … ADD COLUMN")
+}
+
+// DropColumn implements sql.AlterableTable.
+func (t *Table) DropColumn(*sql.Context, string) error {
+	return notSupported("ALTER TABLE … DROP COLUMN")
+}
+
+// ModifyColumn implements sql.AlterableTable: defaults, comments, and types that hold all that the old one does in the
+// same form.
+func (t *Table) ModifyColumn(ctx *sql.Context, name string, c *sql.Column, order *sql.ColumnOrder) error {
+	refused := notSupported("ALTER TABLE … MODIFY COLUMN")
+	i := t.column(name)
+	if i < 0 {
+		return sql.ErrTableColumnNotFound.New(t.Name(), name)
+	}
+	old := t.info.schema.Schema[i]
+	key := slices.ContainsFunc(t.info.key.parts, func(p keyPart) bool { return p.column == i })
+	switch {
+	case old.Name != c.Name, !stays(t.schema, i, order), old.AutoIncrement != c.AutoIncrement,
+		(old.Generated == nil) != (c.Generated == nil), c.Generated != nil && old.Generated.String() != c.Generated.String(),
+		old.Nullable != c.Nullable && !key:
+		return refused
+	case !old.Type.Equals(c.Type) && (key || !widens(old.Type, c.Type)):
+		return refused
+	}
+	k, err := newCodec(c.Type)
+	if err != nil {
+		return err
+	}
+	if err := checkDefault(ctx, c, k); err != nil {
+		return err
+	}
+	sc, err := newShapeColumn(ctx, c)
+	if err != nil {
+		return err
+	}
+	sc.Nullable = sc.Nullable && !key
+	return t.changeShape(ctx, func(s *shape) error {
+		s.Columns[i] = sc
+		return nil
+	})
+}
+
+// stays reports whether a column keeps its place.
+func stays(schema sql.Schema, i int, order *sql.ColumnOrder) bool {
+	switch {
+	case order == nil:
+		return true
+	case order.First:
+		return i == 0
+	default:
+		return i > 0 && strings.EqualFold(schema[i-1].Name, order.AfterColumn)
+	}
+}
+
+// widens reports whether every value of from is one of to, stored in the same form.
+func widens(from, to sql.Type) bool {
+	if f, ok := from.(sql.StringType); ok {
+		s, ok := to.(sql.StringType)
+		if !ok || f.Collation() != s.Collation() || types.IsBinaryType(from) != types.IsBinaryType(to) {
+			return false
+		}
+		if isFixedText(from) != isFixedText(to) || types.IsBinaryType(from) && isFixedText(from) {
+			return false // CHAR loses trailing spaces, BINARY has zeros up to its length
+		}
+		return types.IsText(from) && types.IsText(to) && s.MaxByteLength() >= f.MaxByteLength() && s.MaxCharacterLength() >= f.MaxCharacterLength()
+	}
+	if f, ok := from.(sql.EnumType); ok {
+		e, ok := to.(sql.EnumType)
+		return ok && f.Collation() == e.Collation() && isPrefix(f.Values(), e.Values())
+	}
+	if f, ok := from.(sql.SetType); ok {
+		s, ok := to.(sql.SetType)
+		return ok && f.Collation() == s.Collation() && isPrefix(f.Values(), s.Values())
+	}
+	return false
+}
+
+// isFixedText reports whether t is CHAR or BINARY.
+func isFixedText(t sql.Type) bool {
+	text := strings.ToLower(t.String())
+	return strings.HasPrefix(text, "char") || strings.HasPrefix(text, "binary")
+}
+
+func isPrefix(short, long []string) bool {
+	return len(short) <= len(long) && slices.Equal(short, long[:len(short)])
+}
