@@ -18,7 +18,9 @@ import (
 
 // Options are the components and settings of a handle and of all handles made from it. The zero value is the default.
 type Options struct {
-	Allocator memory.Allocator // of every batch read; nil: the Go allocator
+	// Allocator of every batch read; nil: the Go allocator. An arrowx.Recycler makes scans two to five times as fast for
+	// callers that keep nothing, no string either, of a batch they released; it is not the default because many do.
+	Allocator memory.Allocator
 	Clock     clock.Clock      // nil: the system clock
 	NewUUID   func() uuid.UUID // nil: random
 	// CachedFiles bounds how many data files keep their metadata, and how many deletion sets stay decoded. 0: 4096.
