@@ -93,12 +93,7 @@ type autoSetter struct{ table *Table }
 
 // SetAutoIncrementValue implements sql.AutoIncrementSetter. A value that is taken already moves up, as in MySQL.
 func (a *autoSetter) SetAutoIncrementValue(ctx *sql.Context, v uint64) error {
-	s, err := a.table.sequence(ctx)
-	if err != nil {
-		return err
-	}
-	s.Set(v)
-	return nil
+	return a.table.provider.engine.SetAutoIncrement(ctx, a.table.info.entry, v)
 }
 
 // AcquireAutoIncrementLock implements sql.AutoIncrementSetter. Lock mode 2 is what the counter does.

@@ -105,7 +105,7 @@ func (e *editor) Insert(ctx *sql.Context, row sql.Row) error {
 		}
 		phys[t.rowID] = id
 	}
-	if err := t.key.fill(phys); err != nil {
+	if err := t.fill(phys); err != nil {
 		return err
 	}
 	return e.failed(ctx, txn.Insert(ctx, t.entry, phys))
@@ -133,10 +133,10 @@ func (e *editor) Update(ctx *sql.Context, old, new sql.Row) error {
 	if t.rowID >= 0 {
 		after[t.rowID] = before[t.rowID]
 	}
-	if err := t.key.fill(before); err != nil {
+	if err := t.fill(before); err != nil {
 		return err
 	}
-	if err := t.key.fill(after); err != nil {
+	if err := t.fill(after); err != nil {
 		return err
 	}
 	return e.failed(ctx, txn.Update(ctx, t.entry, before, after))
@@ -157,7 +157,7 @@ func (e *editor) Delete(ctx *sql.Context, row sql.Row) error {
 	if err := t.identify(ctx, txn, phys); err != nil {
 		return err
 	}
-	if err := t.key.fill(phys); err != nil {
+	if err := t.fill(phys); err != nil {
 		return err
 	}
 	return e.failed(ctx, txn.Delete(ctx, t.entry, phys))
@@ -220,16 +220,20 @@ func (e *editor) failed(ctx *sql.Context, err error) error {
 		if derr != nil {
 			return derr
 		}
-		return sql.NewUniqueKeyErr(e.table.info.duplicateText(ctx, existing), true, existing)
+		t := e.table.info
+		if dup.Index == "" {
+			return sql.NewUniqueKeyErr(t.duplicateText(ctx, existing, primaryIndex, t.schema.PkOrdinals), true, existing)
+		}
+		return sql.NewUniqueKeyErr(t.duplicateText(ctx, existing, dup.Index, t.partsOf(dup.Index)), false, existing)
 	}
 	connOf(ctx).lost(err)
 	return err
 }
 
-// duplicateText is MySQL's message for a taken primary key.
-func (t *tableInfo) duplicateText(ctx *sql.Context, existing sql.Row) string {
-	parts := make([]string, len(t.schema.PkOrdinals))
-	for i, o := range t.schema.PkOrdinals {
+// duplicateText is MySQL's message for a taken value of a unique key.
+func (t *tableInfo) duplicateText(ctx *sql.Context, existing sql.Row, key string, columns []int) string {
+	parts := make([]string, len(columns))
+	for i, o := range columns {
 		parts[i] = "NULL"
 		if v := existing[o]; v != nil {
 			if b, ok := v.([]byte); ok {
@@ -239,7 +243,7 @@ func (t *tableInfo) duplicateText(ctx *sql.Context, existing sql.Row) string {
 			}
 		}
 	}
-	return "Duplicate entry '" + strings.Join(parts, "-") + "' for key '" + t.entry.Name + "." + primaryIndex + "'"
+	return "Duplicate entry '" + strings.Join(parts, "-") + "' for key '" + t.entry.Name + "." + key + "'"
 }
 
 // Truncate implements sql.TruncateableTable. It serves DELETE without a condition as well and is as transactional as
@@ -258,11 +262,9 @@ func (t *Table) Truncate(ctx *sql.Context) (int, error) {
 		return 0, err
 	}
 	if truncate && t.info.entry.AutoColumn >= 0 {
-		s, err := t.sequence(ctx)
-		if err != nil {
+		if err := t.provider.engine.SetAutoIncrement(ctx, t.info.entry, 1); err != nil {
 			return 0, err
 		}
-		s.Set(1)
 	}
 	if truncate {
 		return 0, nil // as MySQL answers

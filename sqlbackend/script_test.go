@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lancesql/engine"
+	"lancesql/internal/logfile"
 	"lancesql/internal/objstore"
 	"lancesql/sqlbackend"
 )
@@ -106,6 +107,7 @@ func splitBlocks(text string) []block {
 // world is an in-process server: an engine over a memory store and any number of sessions.
 type world struct {
 	store    objstore.Store
+	journal  *logfile.Dir
 	engine   *engine.Engine
 	provider *sqlbackend.Provider
 	front    *sqle.Engine
@@ -120,7 +122,7 @@ type client struct {
 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{store: objstore.NewMem(), conns: make(map[string]*client)}
+	w := &world{store: objstore.NewMem(), journal: logfile.Memory(), conns: make(map[string]*client)}
 	w.open(t)
 	t.Cleanup(func() { w.close(t) })
 	c := w.conn("c1")
@@ -132,7 +134,7 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) open(t testing.TB) {
 	var err error
-	w.engine, err = engine.Open(context.Background(), engine.Config{}, engine.Components{Store: w.store})
+	w.engine, err = engine.Open(context.Background(), engine.Config{}, engine.Components{Store: w.store, Journal: w.journal})
 	require.NoError(t, err)
 	w.provider = sqlbackend.NewProvider(w.engine)
 	w.front = sqlbackend.NewSQLEngine(w.engine, w.provider)

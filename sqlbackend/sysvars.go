@@ -1,17 +1,22 @@
 package sqlbackend
 
 import (
+	"time"
+
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/types"
+
+	"lancesql/engine"
 )
 
 const (
 	charsetName   = "utf8mb4"
 	collationName = "utf8mb4_0900_ai_ci"
 
-	lockWaitDefault = 50         // seconds, as in MySQL
-	lockWaitMax     = 1073741824 // seconds, as in MySQL
-	connectionsMax  = 151        // as in MySQL
+	lockWaitDefault = 50          // seconds, as in MySQL
+	lockWaitMax     = 1073741824  // seconds, as in MySQL
+	connectionsMax  = 151         // as in MySQL
+	freshnessMax    = 366 * 86400 // seconds
 )
 
 // setSystemVariables puts lancesql's variables and defaults into the frontend's registry. The registry belongs to the
@@ -82,7 +87,16 @@ func missingVariables() []sql.SystemVariable {
 		boolVariable("innodb_file_per_table", 1, global),
 		boolVariable("innodb_strict_mode", 1, both),
 		boolVariable("profiling", 0, both),
-		intVariable("innodb_flush_log_at_trx_commit", 0, 2, 1, global, false),
+		engineVariable("innodb_flush_log_at_trx_commit", 2, 1, func(e *engine.Engine, v int64) {
+			if v == 1 {
+				e.SetDurability(engine.SyncCommit)
+			} else {
+				e.SetDurability(engine.SyncEverySecond) // 0 promises no more, and costs the same
+			}
+		}),
+		engineVariable("lancesql_freshness", freshnessMax, int64(engine.DefaultConfig().Freshness/time.Second), func(e *engine.Engine, v int64) {
+			e.SetFreshness(time.Duration(v) * time.Second)
+		}),
 		intVariable("warning_count", 0, 1<<31, 0, session, false),
 		intVariable("error_count", 0, 1<<31, 0, session, false),
 		intVariable("identity", 0, 1<<62, 0, session, true),
@@ -113,4 +127,20 @@ func intVariable(name string, low, high, value int64, scope sql.MysqlSVScopeType
 		Name: name, Scope: sql.GetMysqlScope(scope), Dynamic: dynamic,
 		Type: types.NewSystemIntType(name, low, high, false), Default: value,
 	}
+}
+
+// engineVariable is a global number from 0 to high that changes a setting of the engine of the session that sets it.
+func engineVariable(name string, high, value int64, set func(*engine.Engine, int64)) sql.SystemVariable {
+	v := intVariable(name, 0, high, value, sql.SystemVariableScope_Global, true).(*sql.MysqlSystemVariable)
+	v.NotifyChanged = func(ctx *sql.Context, _ sql.SystemVariableScope, now sql.SystemVarValue) error {
+		if ctx == nil || ctx.Session == nil {
+			return nil // the registry is being filled
+		}
+		n, ok := now.Val.(int64)
+		if c := connOf(ctx); ok && c != nil {
+			set(c.provider.engine, n)
+		}
+		return nil
+	}
+	return v
 }
