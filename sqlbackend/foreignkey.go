@@ -159,7 +159,7 @@ func (t *Table) UpdateForeignKey(ctx *sql.Context, name string, fk sql.ForeignKe
 
 // CreateIndexForForeignKey implements sql.ForeignKeyTable.
 func (t *Table) CreateIndexForForeignKey(ctx *sql.Context, def sql.IndexDef) error {
-	return t.changeShape(ctx, func(s *shape) error { return s.addIndex(&def) })
+	return t.addIndex(ctx, def)
 }
 
 // GetForeignKeyEditor implements sql.ForeignKeyTable.

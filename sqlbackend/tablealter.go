@@ -36,7 +36,14 @@ func (t *Table) changeShape(ctx *sql.Context, change func(*shape) error) error {
 		if err := change(s); err != nil {
 			return nil, err
 		}
-		return s.marshal()
+		b, err := s.marshal()
+		if err != nil {
+			return nil, err
+		}
+		fresh := *now
+		fresh.Shape = b
+		_, err = newTableInfo(ctx, &fresh) // a shape that does not fit the columns is never stored
+		return b, err
 	})
 	if errors.Is(err, errs.ErrNotFound) {
 		return sql.ErrTableNotFound.New(entry.Name)
@@ -87,6 +94,11 @@ func (t *Table) CreateIndex(ctx *sql.Context, def sql.IndexDef) error {
 	if t.creating(ctx) && t.info.shape.index(def.Name) != nil {
 		return nil
 	}
+	return t.addIndex(ctx, def)
+}
+
+// addIndex notes an index of a table that has rows, perhaps: it is not searched.
+func (t *Table) addIndex(ctx *sql.Context, def sql.IndexDef) error {
 	return t.changeShape(ctx, func(s *shape) error { return s.addIndex(&def) })
 }
 
