@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -81,6 +82,10 @@ func (s *Sorter) Add(b Batch) error {
 			s.nulls = append(s.nulls, b.IDs[from])
 		}
 	}
+	if uint64(len(s.ids)) > math.MaxUint32 {
+		s.undo(count, rows, rowNulls)
+		return fmt.Errorf("sort more than %d rows: %w", uint32(math.MaxUint32), errs.ErrLimit)
+	}
 	if have := s.Bytes(); have > s.budget {
 		s.undo(count, rows, rowNulls)
 		return fmt.Errorf("sort %d bytes of index rows, at most %d: %w", have, s.budget, errs.ErrLimit)
@@ -145,15 +150,48 @@ func sortColumn(c *column) []sortItem {
 	items := make([]sortItem, c.len())
 	for i := range items {
 		items[i].row = uint32(i)
-		if c.wide {
-			items[i].head = head(c.key(i).wide)
-		} else {
+		if !c.wide {
 			items[i].head = c.fixed[i]
 		}
 	}
-	items = radix(items)
+	spare := make([]sortItem, len(items))
 	if !c.wide {
-		return items
+		radix(items, spare)
+	} else {
+		sortWide(c, items, spare, 0)
+	}
+	return items
+}
+
+// smallRun is the number of rows up to which comparing is cheaper than counting bytes.
+const smallRun = 64
+
+// sortWide sorts rows whose values share their first depth bytes, 8 more bytes at a time.
+func sortWide(c *column, items, spare []sortItem, depth int) {
+	for len(items) > smallRun {
+		longer := false
+		for i := range items {
+			rest := c.key(int(items[i].row)).wide[depth:]
+			longer = longer || len(rest) > 0
+			items[i].head = head(rest)
+		}
+		if !longer {
+			return // all equal, and in their order
+		}
+		radix(items, spare)
+		if items[0].head != items[len(items)-1].head {
+			break
+		}
+		// What all share is passed over, without a call a step: values may be long. Those that end here are below the
+		// longer ones, whatever zeros they seem to go on with.
+		short := sortShort(c, items, spare, depth)
+		items, spare, depth = items[short:], spare[short:], depth+8
+	}
+	if len(items) <= smallRun {
+		slices.SortStableFunc(items, func(a, b sortItem) int {
+			return bytes.Compare(c.key(int(a.row)).wide[depth:], c.key(int(b.row)).wide[depth:])
+		})
+		return
 	}
 	for from := 0; from < len(items); {
 		to := from + 1
@@ -161,13 +199,38 @@ func sortColumn(c *column) []sortItem {
 			to++
 		}
 		if to-from > 1 {
-			slices.SortStableFunc(items[from:to], func(a, b sortItem) int {
-				return bytes.Compare(c.key(int(a.row)).wide, c.key(int(b.row)).wide)
-			})
+			short := from + sortShort(c, items[from:to], spare[from:to], depth)
+			sortWide(c, items[short:to], spare[short:to], depth+8)
 		}
 		from = to
 	}
-	return items
+}
+
+// sortShort moves the rows with at most 8 bytes behind depth to the front, the shortest first, and returns their number;
+// all rows have the same head.
+func sortShort(c *column, items, spare []sortItem, depth int) int {
+	const lengths = 9
+	var counts [lengths + 1]int
+	class := func(it sortItem) int { return min(len(c.key(int(it.row)).wide)-depth, lengths) }
+	for _, it := range items {
+		counts[class(it)]++
+	}
+	if counts[lengths] == len(items) {
+		return 0
+	}
+	sum := 0
+	for i, n := range counts {
+		counts[i] = sum
+		sum += n
+	}
+	short := counts[lengths]
+	for _, it := range items {
+		k := class(it)
+		spare[counts[k]] = it
+		counts[k]++
+	}
+	copy(items, spare)
+	return short
 }
 
 // head is the first 8 bytes of b as a number, with zeros behind a shorter one.
@@ -180,30 +243,24 @@ func head(b []byte) uint64 {
 	return binary.BigEndian.Uint64(p[:])
 }
 
-// radix sorts by head, stably, byte by byte from the lowest; bytes that are the same everywhere cost nothing.
-func radix(items []sortItem) []sortItem {
-	if slices.IsSortedFunc(items, func(a, b sortItem) int {
-		switch {
-		case a.head < b.head:
-			return -1
-		case a.head > b.head:
-			return 1
-		}
-		return 0
-	}) {
-		return items
+// radix sorts by head, stably, byte by byte from the lowest; bytes that are the same everywhere cost nothing. spare is as
+// long as items.
+func radix(items, spare []sortItem) {
+	some, all, inOrder := uint64(0), ^uint64(0), true
+	for i, it := range items {
+		some, all = some|it.head, all&it.head
+		inOrder = inOrder && (i == 0 || items[i-1].head <= it.head)
 	}
-	any1, all1 := uint64(0), ^uint64(0)
-	for _, it := range items {
-		any1, all1 = any1|it.head, all1&it.head
+	if inOrder {
+		return
 	}
-	other := make([]sortItem, len(items))
+	from, to := items, spare
 	for shift := 0; shift < 64; shift += 8 {
-		if (any1^all1)>>shift&0xff == 0 {
+		if (some^all)>>shift&0xff == 0 {
 			continue
 		}
 		var counts [256]int
-		for _, it := range items {
+		for _, it := range from {
 			counts[byte(it.head>>shift)]++
 		}
 		sum := 0
@@ -211,12 +268,14 @@ func radix(items []sortItem) []sortItem {
 			counts[i] = sum
 			sum += n
 		}
-		for _, it := range items {
+		for _, it := range from {
 			d := byte(it.head >> shift)
-			other[counts[d]] = it
+			to[counts[d]] = it
 			counts[d]++
 		}
-		items, other = other, items
+		from, to = to, from
 	}
-	return items
+	if &from[0] != &items[0] {
+		copy(items, from)
+	}
 }
