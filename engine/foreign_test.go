@@ -173,7 +173,7 @@ func TestUndecidedCommitKeepsItsLocks(t *testing.T) {
 	defer other.Rollback()
 	key, err := e.opened(testTable(e).ID).key(testRow(1, ""))
 	require.NoError(t, err)
-	require.ErrorIs(t, other.LockKey(ctx, testTable(e), key, lock.S), errs.ErrLockTimeout)
+	require.ErrorIs(t, other.LockKey(ctx, testTable(e), key, lock.S, false), errs.ErrLockTimeout)
 }
 
 // TestTransfersOverTwoTables moves amounts between two tables from many goroutines, under flushes, merges and

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 
 	"lancesql/internal/arrowx"
+	"lancesql/internal/errs"
 	"lancesql/internal/rowkey"
 )
 
@@ -12,7 +14,9 @@ import (
 // Invariant: the operations of one key are in ascending mark order; log lists every operation in mark order,
 // so that a rollback truncates from the end.
 type overlay struct {
-	next   Mark // mark of the next operation; marks start at 1
+	next   Mark  // mark of the next operation; marks start at 1
+	bytes  int64 // what the operations hold, estimated
+	limit  int64 // most bytes; 0 = none
 	tables map[TableID]*tableOverlay
 	log    []overlayRef
 }
@@ -36,7 +40,13 @@ type overlayRef struct {
 // mark is the position after the last write.
 func (o *overlay) mark() Mark { return o.next }
 
-func (o *overlay) write(t *TableEntry, k rowkey.Key, row arrowx.Row) {
+// write adds an operation; errs.ErrLimit if the transaction holds too much then, and nothing is added.
+func (o *overlay) write(t *TableEntry, k rowkey.Key, row arrowx.Row) error {
+	size := operationBytes(k, row)
+	if o.limit > 0 && o.bytes+size > o.limit {
+		return fmt.Errorf("transaction holds %d MiB of changes, the most it may: %w", o.limit>>20, errs.ErrLimit)
+	}
+	o.bytes += size
 	if o.tables == nil {
 		o.tables = make(map[TableID]*tableOverlay)
 	}
@@ -48,6 +58,22 @@ func (o *overlay) write(t *TableEntry, k rowkey.Key, row arrowx.Row) {
 	o.next++
 	to.keys[k] = append(to.keys[k], overlayOp{mark: o.next, row: row})
 	o.log = append(o.log, overlayRef{table: to, key: k})
+	return nil
+}
+
+// operationBytes estimates the memory of one operation with its places in map and log.
+func operationBytes(k rowkey.Key, row arrowx.Row) int64 {
+	const fixed = 160 // bytes: map entry, slice of operations, log entry
+	n := int64(fixed + len(k) + 24*len(row))
+	for _, cell := range row {
+		switch v := cell.(type) {
+		case string:
+			n += int64(len(v))
+		case []byte:
+			n += int64(len(v))
+		}
+	}
+	return n
 }
 
 // newest returns the last write of the key made at or before mark.
@@ -74,6 +100,7 @@ func (o *overlay) rollbackTo(m Mark) {
 		ref := o.log[len(o.log)-1]
 		o.log = o.log[:len(o.log)-1]
 		ops := ref.table.keys[ref.key]
+		o.bytes -= operationBytes(ref.key, ops[len(ops)-1].row)
 		if len(ops) == 1 {
 			delete(ref.table.keys, ref.key)
 		} else {
@@ -83,7 +110,7 @@ func (o *overlay) rollbackTo(m Mark) {
 	}
 }
 
-func (o *overlay) clear() { *o = overlay{next: o.next} }
+func (o *overlay) clear() { *o = overlay{next: o.next, limit: o.limit} }
 
 // dirty lists the tables with at least one write.
 func (o *overlay) dirty() []*tableOverlay {

@@ -15,8 +15,8 @@ import (
 // Isolation is a transaction isolation level.
 type Isolation uint8
 
-// Isolation levels as MySQL names them. In this milestone ReadUncommitted reads like ReadCommitted and
-// Serializable like RepeatableRead.
+// Isolation levels as MySQL names them. ReadUncommitted reads like ReadCommitted. Serializable reads like RepeatableRead
+// here: its caller locks what it reads (LockTable, LockKey) and makes current reads.
 const (
 	RepeatableRead Isolation = iota
 	ReadCommitted
@@ -38,8 +38,12 @@ const (
 type TxnOptions struct {
 	ReadOnly  bool
 	Isolation Isolation
-	LockWait  time.Duration // 0 = Config.LockWaitTimeout
+	LockWait  time.Duration // for rows and tables; 0 = Config.LockWaitTimeout
+	MetaWait  time.Duration // for metadata locks; 0 = a year
 }
+
+// metaWaitDefault is MySQL's lock_wait_timeout.
+const metaWaitDefault = 365 * 24 * time.Hour
 
 // Mark is a position in a transaction's write history; RollbackTo undoes everything written after it.
 type Mark uint64
@@ -71,6 +75,8 @@ type Txn struct {
 	start   Mark  // overlay mark at which the running statement began
 	overlay overlay
 	saves   []savepoint
+	locked  map[TableID]*tableLock // what the transaction holds on tables
+	session *Session               // nil: the owner is the transaction's own
 	// undecided is set when the outcome of the commit is unknown: its locks are kept until restart, so that nobody
 	// builds on rows that may or may not be there.
 	undecided bool
@@ -81,12 +87,26 @@ type savepoint struct {
 	mark Mark
 }
 
-// Begin starts a transaction. It is cheap: no view is taken and nothing is written.
+// Begin starts a transaction of its own session. It is cheap: no view is taken and nothing is written.
 func (e *Engine) Begin(o TxnOptions) *Txn {
-	if o.LockWait <= 0 {
-		o.LockWait = e.cfg.LockWaitTimeout
+	return e.begin(o, lock.NewOwner(e.txnIDs.Add(1)))
+}
+
+func (e *Engine) begin(o TxnOptions, owner *lock.Owner) *Txn {
+	t := &Txn{e: e, opts: o, owner: owner, overlay: overlay{limit: e.cfg.TxnBytes}}
+	t.SetLockWait(o.LockWait, o.MetaWait)
+	return t
+}
+
+// SetLockWait changes how long later statements wait for locks; zero means the default.
+func (t *Txn) SetLockWait(rows, meta time.Duration) {
+	if rows <= 0 {
+		rows = t.e.cfg.LockWaitTimeout
 	}
-	return &Txn{e: e, opts: o, owner: lock.NewOwner(e.txnIDs.Add(1))}
+	if meta <= 0 {
+		meta = metaWaitDefault
+	}
+	t.opts.LockWait, t.opts.MetaWait = rows, meta
 }
 
 // Options returns what the transaction was begun with.
@@ -186,9 +206,11 @@ func (t *Txn) end() {
 	t.done = true
 	t.e.views.release(t.stmt)
 	t.e.views.release(t.view)
-	t.stmt, t.view, t.saves = nil, nil, nil
+	t.stmt, t.view, t.saves, t.locked = nil, nil, nil, nil
 	if !t.undecided {
-		t.e.locks.ReleaseAll(t.owner)
+		t.e.locks.Release(t.owner, lock.Transaction)
+	} else if t.session != nil {
+		t.session.orphan()
 	}
 }
 

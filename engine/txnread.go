@@ -54,7 +54,7 @@ func (t *Txn) Scan(ctx context.Context, tbl *TableEntry, k ReadKind, spec lsm.Sc
 		return nil, fmt.Errorf("scan %s.%s: %w", tbl.Database, tbl.Name, err)
 	}
 	t.e.views.retain(v)
-	return &scanReader{inner: r, release: func() {
+	return &scanReader{inner: r, seq: v.seq, release: func() {
 		snap.Release()
 		t.e.views.release(v)
 	}}, nil
@@ -63,8 +63,12 @@ func (t *Txn) Scan(ctx context.Context, tbl *TableEntry, k ReadKind, spec lsm.Sc
 // scanReader keeps the snapshot and the view alive until Close.
 type scanReader struct {
 	inner   arrowx.BatchReader
+	seq     uint64
 	release func()
 }
+
+// ViewSeq is the CommitSeq at which the scan reads; LockRow wants it.
+func (s *scanReader) ViewSeq() uint64 { return s.seq }
 
 func (s *scanReader) Schema() *arrow.Schema { return s.inner.Schema() }
 

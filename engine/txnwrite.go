@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"lancesql/engine/lock"
@@ -25,8 +24,7 @@ func (t *Txn) Insert(ctx context.Context, tbl *TableEntry, row arrowx.Row) error
 	if err := t.claim(ctx, ot, key); err != nil {
 		return err
 	}
-	t.overlay.write(tbl, key, row)
-	return nil
+	return t.overlay.write(tbl, key, row)
 }
 
 // Update replaces oldRow, as a scan of this statement returned it, by newRow. errs.ErrWriteConflict if another
@@ -51,10 +49,11 @@ func (t *Txn) Update(ctx context.Context, tbl *TableEntry, oldRow, newRow arrowx
 		if err := t.claim(ctx, ot, newKey); err != nil {
 			return err
 		}
-		t.overlay.write(tbl, oldKey, nil)
+		if err := t.overlay.write(tbl, oldKey, nil); err != nil {
+			return err
+		}
 	}
-	t.overlay.write(tbl, newKey, newRow)
-	return nil
+	return t.overlay.write(tbl, newKey, newRow)
 }
 
 // Delete removes oldRow; errors as for Update.
@@ -70,16 +69,7 @@ func (t *Txn) Delete(ctx context.Context, tbl *TableEntry, oldRow arrowx.Row) er
 	if err := t.lockUnchanged(ctx, ot, key); err != nil {
 		return err
 	}
-	t.overlay.write(tbl, key, nil)
-	return nil
-}
-
-// LockKey takes the lock of a key whether or not its row exists (SELECT … FOR UPDATE by key).
-func (t *Txn) LockKey(ctx context.Context, tbl *TableEntry, key rowkey.Key, mode lock.Mode) error {
-	if err := t.check(); err != nil {
-		return err
-	}
-	return t.lock(ctx, tbl, key, mode)
+	return t.overlay.write(tbl, key, nil)
 }
 
 func (t *Txn) writable(ctx context.Context, tbl *TableEntry) (*openTable, error) {
@@ -99,20 +89,9 @@ func (t *Txn) writable(ctx context.Context, tbl *TableEntry) (*openTable, error)
 	return ot, ot.admit(ctx)
 }
 
-func (t *Txn) lock(ctx context.Context, tbl *TableEntry, key rowkey.Key, mode lock.Mode) error {
-	res := lock.Resource{Table: tbl.ID, Key: string(key)}
-	err := t.e.locks.Lock(ctx, t.owner, res, mode, t.opts.LockWait)
-	if errors.Is(err, errs.ErrDeadlock) {
-		// Why: a deadlock victim loses its whole transaction, as in InnoDB; its locks must go at once so that
-		// the others can proceed.
-		t.Rollback()
-	}
-	return err
-}
-
 // claim locks a key that is about to be written and fails if its row exists.
 func (t *Txn) claim(ctx context.Context, ot *openTable, key rowkey.Key) error {
-	if err := t.lock(ctx, ot.entry, key, lock.X); err != nil {
+	if err := t.lock(ctx, ot.entry, key, lock.X, t.opts.LockWait); err != nil {
 		return err
 	}
 	row, found, err := t.Get(ctx, ot.entry, key, ot.allColumns)
@@ -127,24 +106,13 @@ func (t *Txn) claim(ctx context.Context, ot *openTable, key rowkey.Key) error {
 
 // lockUnchanged locks the key of a row read by this statement and verifies that nobody replaced it since.
 func (t *Txn) lockUnchanged(ctx context.Context, ot *openTable, key rowkey.Key) error {
-	if err := t.lock(ctx, ot.entry, key, lock.X); err != nil {
+	if err := t.lock(ctx, ot.entry, key, lock.X, t.opts.LockWait); err != nil {
 		return err
 	}
 	if _, own := t.overlay.newest(ot.entry.ID, key, t.overlay.mark()); own {
 		return nil // Why: our own write, and the lock has been ours since before it
 	}
-	stmt := t.viewFor(Current)
-	now := t.e.views.register(&t.e.seq)
-	defer t.e.views.release(now)
-	if now.seq == stmt.seq {
-		return nil
-	}
-	snap, err := ot.table.Snapshot(now.seq)
-	if err != nil {
-		return err
-	}
-	defer snap.Release()
-	same, err := snap.Unchanged(ctx, key, stmt.seq)
+	same, err := t.unchanged(ctx, ot, key, t.viewFor(Current).seq)
 	if err != nil {
 		return err
 	}
@@ -152,4 +120,19 @@ func (t *Txn) lockUnchanged(ctx context.Context, ot *openTable, key rowkey.Key) 
 		return fmt.Errorf("table %s.%s: %w", ot.entry.Database, ot.entry.Name, errs.ErrWriteConflict)
 	}
 	return nil
+}
+
+// unchanged reports whether nobody replaced the row of a locked key after the view seq.
+func (t *Txn) unchanged(ctx context.Context, ot *openTable, key rowkey.Key, seq uint64) (bool, error) {
+	now := t.e.views.register(&t.e.seq)
+	defer t.e.views.release(now)
+	if now.seq == seq {
+		return true, nil
+	}
+	snap, err := ot.table.Snapshot(now.seq)
+	if err != nil {
+		return false, err
+	}
+	defer snap.Release()
+	return snap.Unchanged(ctx, key, seq)
 }

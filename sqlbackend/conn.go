@@ -8,6 +8,7 @@ import (
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/engine"
+	"lancesql/engine/lock"
 )
 
 // Conn is the session of one connection. It owns the statement boundaries (I5): the frontend opens a
@@ -24,7 +25,12 @@ type Conn struct {
 	readers  map[io.Closer]struct{} // open scans, closed at the latest when the last command ends
 	closed   bool
 
-	stmt statement
+	stmt   statement
+	locks  *engine.Session        // all locks of the connection
+	tables map[string]lockedTable // LOCK TABLES, by alias; nil if not in force
+	next   nextTransaction        // what SET TRANSACTION said of the next transaction
+	chain  *engine.TxnOptions     // COMMIT AND CHAIN: what the transaction was begun with that follows
+	leave  bool                   // COMMIT RELEASE: the connection is to be closed
 }
 
 var (
@@ -35,7 +41,11 @@ var (
 
 // NewSession returns the session of a connection. base is owned by it from now on.
 func NewSession(base *sql.BaseSession, p *Provider) *Conn {
-	return &Conn{BaseSession: base, provider: p, readers: make(map[io.Closer]struct{})}
+	c := &Conn{BaseSession: base, provider: p, readers: make(map[io.Closer]struct{})}
+	if p != nil { // a session that runs no statements needs none
+		c.locks = p.engine.NewSession(uint64(base.ID()))
+	}
+	return c
 }
 
 // connOf returns the session of a context; every context of this server has one of ours.
@@ -74,15 +84,33 @@ func (c *Conn) SessionEnd() {
 	c.mu.Unlock()
 	c.closeReaders()
 	c.SetTransaction(nil)
+	c.tables = nil
+	if c.locks != nil {
+		c.locks.Close()
+	}
 }
 
 func (c *Conn) endStatement() {
 	c.closeReaders()
+	if c.stmt.ddl {
+		c.locks.Release(lock.Statement)
+	}
+	if c.stmt.kind == beginsTransaction {
+		c.next = nextTransaction{}
+	}
 	c.stmt = statement{}
 	if !c.keepsTransaction() {
 		c.SetTransaction(nil)
 	}
+	if o := c.chain; o != nil {
+		c.chain = nil
+		c.SetTransaction(&transaction{conn: c, options: *o, begun: true})
+		c.SetIgnoreAutoCommit(true)
+	}
 }
+
+// WantsClose reports whether the client asked, by COMMIT RELEASE, for its connection to be closed.
+func (c *Conn) WantsClose() bool { return c.leave }
 
 // inCommand reports whether the caller brackets statements. In-process users of the frontend's engine do not.
 func (c *Conn) inCommand() bool {
@@ -123,8 +151,9 @@ func (c *Conn) Txn() *engine.Txn {
 	if !ok || t == nil {
 		return nil
 	}
-	txn := t.begin(c.provider.engine)
+	txn := t.begin()
 	if c.stmt.begun != txn {
+		txn.SetLockWait(c.seconds("innodb_lock_wait_timeout"), c.metaWait())
 		txn.BeginStatement()
 		c.stmt.begun = txn
 	}
@@ -134,6 +163,9 @@ func (c *Conn) Txn() *engine.Txn {
 // activeTxn is Txn for callers inside a statement: it opens a transaction if there is none, which happens after a
 // deadlock took the old one.
 func (c *Conn) activeTxn(ctx *sql.Context) (*engine.Txn, error) {
+	if c.stmt.refused != nil {
+		return nil, c.stmt.refused
+	}
 	if t := c.Txn(); t != nil {
 		return t, nil
 	}
@@ -153,7 +185,7 @@ func (c *Conn) GetPreparedQuery(q string) (sqlparser.Statement, bool) {
 	}
 	stmt, ok := c.BaseSession.GetPreparedQuery(q)
 	if ok {
-		c.MarkStatement(stmt)
+		c.MarkText(nil, stmt, q)
 	}
 	return stmt, ok
 }

@@ -50,6 +50,9 @@ func (d *Database) GetTableInsensitive(ctx *sql.Context, name string) (sql.Table
 	if err != nil {
 		return nil, false, err
 	}
+	if err := connOf(ctx).touch(ctx, d.name, name); err != nil {
+		return nil, false, err
+	}
 	nt := newTable(d.provider, info)
 	if c := connOf(ctx); info.rowID >= 0 && c != nil && c.stmt.bare {
 		// Why: a hidden column must not take part in NATURAL JOIN, be copied by CREATE TABLE … LIKE, or be expected

@@ -34,6 +34,13 @@ func (o *operators) build1(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIt
 	if g, ok := n.(*plan.GroupBy); ok && len(g.GroupByExprs) > 0 {
 		return o.groupBy(ctx, g, row)
 	}
+	if l, ok := n.(*lockNode); ok {
+		child, err := o.build(ctx, l.Child, row)
+		if err != nil {
+			return nil, err
+		}
+		return &lockIter{child: child, filter: l.filter}, nil
+	}
 	if a, ok := n.(*adjustedSource); ok {
 		child, err := o.build(ctx, a.Child, row)
 		if err != nil {

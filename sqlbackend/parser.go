@@ -13,6 +13,11 @@ type statementMarker interface {
 	MarkStatement(stmt sqlparser.Statement)
 }
 
+// textMarker is a statementMarker that looks at the text as well: the frontend's syntax tree leaves some of it out.
+type textMarker interface {
+	MarkText(ctx *sql.Context, stmt sqlparser.Statement, text string)
+}
+
 // parser is the frontend's parser with two additions: the statements the frontend lacks (admin.go) become injected
 // nodes, and the session learns each statement's AST before tables are resolved. Recognition works on tokens.
 type parser struct {
@@ -27,7 +32,7 @@ func (p *parser) ParseSimple(query string) (sqlparser.Statement, error) {
 	if stmt, _, ok := p.parseAdmin(query, sqlparser.ParserOptions{}); ok {
 		return stmt, nil
 	}
-	return p.inner.ParseSimple(query)
+	return p.inner.ParseSimple(rewriteClauses(query, sqlparser.ParserOptions{}))
 }
 
 // Parse implements sql.Parser.
@@ -37,6 +42,7 @@ func (p *parser) Parse(ctx *sql.Context, query string, multi bool) (sqlparser.St
 
 // ParseWithOptions implements sql.Parser.
 func (p *parser) ParseWithOptions(ctx context.Context, query string, delimiter rune, multi bool, options sqlparser.ParserOptions) (sqlparser.Statement, string, string, error) {
+	query = rewriteClauses(query, options)
 	text := sql.RemoveSpaceAndDelimiter(query, delimiter)
 	stmt, end, ok := p.parseAdmin(text, options)
 	if ok && end < len(text) && !multi {
@@ -46,6 +52,7 @@ func (p *parser) ParseWithOptions(ctx context.Context, query string, delimiter r
 		stmt, parsed, rest, err := p.inner.ParseWithOptions(ctx, query, delimiter, multi, options)
 		if err == nil {
 			guardLiterals(stmt)
+			stmt = finishTree(stmt, query)
 			p.mark(ctx, stmt, parsed)
 		}
 		return stmt, parsed, rest, err
@@ -59,11 +66,16 @@ func (p *parser) ParseOneWithOptions(ctx context.Context, query string, options 
 	stmt, end, ok := p.parseAdmin(query, options)
 	if !ok {
 		var err error
-		stmt, end, err = p.inner.ParseOneWithOptions(ctx, query, options)
+		rewritten := rewriteClauses(query, options)
+		stmt, end, err = p.inner.ParseOneWithOptions(ctx, rewritten, options)
 		if err != nil {
 			return stmt, end, err
 		}
+		if end > 0 { // an offset in what the caller has
+			end = max(end+len(query)-len(rewritten), 0)
+		}
 		guardLiterals(stmt)
+		stmt = finishTree(stmt, rewritten)
 	}
 	p.mark(ctx, stmt, query)
 	return stmt, end, nil
@@ -76,7 +88,11 @@ func (p *parser) mark(ctx context.Context, stmt sqlparser.Statement, text string
 	if !ok || sctx.Session == nil || stmt == nil {
 		return
 	}
-	if q := sctx.Query(); q != "" && !strings.Contains(q, text) {
+	if q := sctx.Query(); q != "" && !strings.Contains(q, text) && !strings.Contains(rewriteClauses(q, sqlparser.ParserOptions{}), text) {
+		return
+	}
+	if m, ok := sctx.Session.(textMarker); ok {
+		m.MarkText(sctx, stmt, text)
 		return
 	}
 	if m, ok := sctx.Session.(statementMarker); ok {

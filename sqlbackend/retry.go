@@ -44,6 +44,17 @@ func (b *rootBuilder) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowI
 		if err != nil {
 			return nil, err
 		}
+		locked, locks, err := planLocks(ctx, pushed)
+		if err != nil {
+			return nil, err
+		}
+		if locks {
+			child, err := b.inner.Build(ctx, locked, row)
+			if err != nil {
+				return nil, err
+			}
+			return &heldIter{child: child}, nil
+		}
 		if !same {
 			return b.inner.Build(ctx, pushed, row)
 		}

@@ -78,7 +78,7 @@ func newFrontendServer(front *sqle.Engine, provider *Provider, listener net.List
 		// Why off: it reads from the socket of a running statement, which breaks cursors; the handler peeks instead.
 		DisableConnectionWatcher: true,
 		MaxLoggedQueryLen:        -1,
-		Options:                  []server.Option{wire.Option(wire.Options{MapError: mapStatementError, Refuse: refuseFiles, Log: log})},
+		Options:                  []server.Option{wire.Option(wire.Options{MapError: mapStatementError, Refuse: refuseFiles, RewritePrepare: rewritePrepared, Log: log})},
 	}
 	return server.NewServer(cfg, front, sql.NewContext, session, nil)
 }

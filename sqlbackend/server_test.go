@@ -41,7 +41,7 @@ func start(t testing.TB, dir string, c sqlbackend.ServerConfig) *running {
 	if c.Addr == "" && c.Socket == "" {
 		c.Addr = "127.0.0.1:0"
 	}
-	s, err := sqlbackend.NewServer(c, e, nil)
+	s, err := sqlbackend.NewServer(c, e, testLog())
 	if err != nil {
 		_ = e.Close(context.Background())
 	}

@@ -19,11 +19,67 @@ type statement struct {
 	pushed   bool              // filters have been handed to the scans
 	catalog  bool              // shows definitions, so that secondary indexes are listed
 	creating *plan.CreateTable // the CREATE TABLE being executed: its indexes and checks
+
+	marked   sqlparser.Statement // its tree
+	kind     statementKind
+	uses     []tableUse         // the tables it names
+	admitted bool               // its metadata locks are held
+	ddl      bool               // it holds locks of its own until it ends
+	refused  error              // why it must not run, if that was found while it was parsed
+	busy     *tableUse          // the metadata lock that was not free while it was planned
+	rows     map[string]rowLock // locking clauses by table
+	planned  bool               // the locking clauses are in the plan
+	limited  bool               // the query has a LIMIT: not all rows found are returned
+	snapshot bool               // START TRANSACTION WITH CONSISTENT SNAPSHOT
+}
+
+// MarkText is MarkStatement with the statement's text, which says more than the tree: the frontend's grammar forgets
+// CONSISTENT SNAPSHOT, CHAIN and RELEASE. ctx is nil if the statement was prepared before.
+//
+// The wire handler parses before it lets the frontend run a statement, which then is admitted by ValidateSession. Without
+// it the frontend parses last, and this is the place.
+func (c *Conn) MarkText(ctx *sql.Context, stmt sqlparser.Statement, text string) {
+	c.MarkStatement(stmt)
+	switch stmt.(type) {
+	case *sqlparser.Begin:
+		c.stmt.snapshot = containsFold(text, "snapshot")
+	case *sqlparser.Commit, *sqlparser.Rollback:
+		c.markEnd(text)
+	}
+	if ctx != nil && !c.stmt.admitted && !c.inCommand() {
+		c.stmt.admitted = true
+		c.stmt.refused = c.admit(ctx)
+	}
+}
+
+// markEnd reads [WORK] [AND [NO] CHAIN] [[NO] RELEASE] of a COMMIT or ROLLBACK.
+func (c *Conn) markEnd(text string) {
+	s := newTokens(text, sqlparser.ParserOptions{})
+	s.next()
+	s.takeWord("work")
+	if s.takeWord("and") && !s.takeWord("no") && s.takeWord("chain") {
+		if t, ok := c.GetTransaction().(*transaction); ok && t != nil {
+			o := t.current()
+			c.chain = &o
+		}
+	}
+	s.takeWord("chain")
+	c.leave = c.leave || s.takeWord("release")
 }
 
 // MarkStatement notes what the syntax tree says and the plan does not keep. The parser wrapper and
 // GetPreparedQuery call it; calling it twice for one statement changes nothing.
 func (c *Conn) MarkStatement(stmt sqlparser.Statement) {
+	if e, ok := stmt.(*sqlparser.Execute); ok {
+		if prepared, ok := c.BaseSession.GetPreparedQuery(foldName(e.Name)); ok {
+			c.MarkStatement(prepared)
+		}
+		return
+	}
+	if !c.stmt.admitted {
+		c.stmt.marked = stmt
+		c.stmt.uses, c.stmt.kind = usesOf(stmt)
+	}
 	switch s := stmt.(type) {
 	case *sqlparser.Update, *sqlparser.Delete:
 		c.stmt.current, c.stmt.bare = true, false
@@ -31,10 +87,10 @@ func (c *Conn) MarkStatement(stmt sqlparser.Statement) {
 	case *sqlparser.Insert, *sqlparser.Load:
 		c.stmt.current = true
 	case *sqlparser.Select:
-		c.stmt.current = locks(s.Lock)
+		c.stmt.rows, c.stmt.limited = lockClauses(s), s.Limit != nil
 		c.stmt.catalog = c.namesInformationSchema(s)
 	case *sqlparser.SetOp:
-		c.stmt.current = locks(s.Lock)
+		c.stmt.rows = lockClauses(s)
 		c.stmt.catalog = c.namesInformationSchema(s)
 	case *sqlparser.DDL:
 		c.stmt.truncate = strings.EqualFold(s.Action, sqlparser.TruncateStr)

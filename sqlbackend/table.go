@@ -24,6 +24,7 @@ type Table struct {
 
 	// exact is shared by all copies of a statement's table: set once the plan is complete and about to change rows.
 	exact *bool
+	lock  *rowLock // shared as well: what a locking clause asks for, set once the plan is complete
 }
 
 var (
@@ -37,7 +38,7 @@ var (
 )
 
 func newTable(p *Provider, info *tableInfo) *Table {
-	return &Table{provider: p, info: info, schema: info.copySchema(), exact: new(bool)}
+	return &Table{provider: p, info: info, schema: info.copySchema(), exact: new(bool), lock: new(rowLock)}
 }
 
 // Name implements sql.Table.

@@ -39,6 +39,10 @@ func (t *Table) PartitionRows(ctx *sql.Context, p sql.Partition) (sql.RowIter, e
 			it.columns[i] = i
 		}
 	}
+	it.read = it.columns
+	if t.lock.wanted() {
+		it.read, it.keyAt = t.lockColumns(it.columns)
+	}
 	return it, nil
 }
 
@@ -47,6 +51,9 @@ type rowIter struct {
 	table   *Table
 	scans   []lsm.ScanSpec // not yet opened
 	columns []int          // physical positions, in output order
+	read    []int          // and those of the key behind them, if rows are to be locked
+	keyAt   []int          // where the key's are; nil: rows are not locked
+	seq     uint64         // view of the open scan, if rows are locked
 
 	zone   *time.Location // of TIMESTAMP columns, nil = UTC
 	reader arrowx.BatchReader
@@ -72,6 +79,13 @@ func (r *rowIter) Next(ctx *sql.Context) (sql.Row, error) {
 		}
 		row[i] = v
 	}
+	if r.keyAt != nil {
+		key, err := r.table.lockKeyOf(r.keyAt, func(i int) any { return arrowx.Value(r.batch.Column(i), r.row) })
+		if err != nil {
+			return nil, err
+		}
+		row = append(row, &lockedRow{table: r.table, columns: r.columns, zone: r.zone, key: key, seq: r.seq})
+	}
 	r.row++
 	return row, nil
 }
@@ -92,6 +106,9 @@ func (r *rowIter) nextBatch(ctx *sql.Context) error {
 			}
 			if err := r.open(ctx); err != nil {
 				return err
+			}
+			if r.reader == nil {
+				continue // all its keys were skipped
 			}
 		}
 		b, err := r.reader.Next()
@@ -116,16 +133,23 @@ func (r *rowIter) open(ctx *sql.Context) error {
 	r.zone = r.table.info.zone(ctx)
 	spec := r.scans[0]
 	r.scans = r.scans[1:]
-	spec.Columns, spec.Filter = r.columns, r.table.filter
+	spec, kind, more, err := r.table.beforeScan(ctx, c, txn, spec)
+	if err != nil || !more {
+		return err
+	}
+	spec.Columns, spec.Filter = r.read, r.table.filter
 	// Why this context and not Build's: it belongs to whoever pulls rows, and lives as long as they are pulled.
 	var reader arrowx.BatchReader
 	if r.table.newest {
 		reader, err = txn.ScanNewest(ctx, r.table.info.entry, spec)
 	} else {
-		reader, err = txn.Scan(ctx, r.table.info.entry, c.readKind(), spec)
+		reader, err = txn.Scan(ctx, r.table.info.entry, kind, spec)
 	}
 	if err != nil {
 		return err
+	}
+	if v, ok := reader.(interface{ ViewSeq() uint64 }); ok {
+		r.seq = v.ViewSeq()
 	}
 	r.reader, r.forget = reader, c.track(reader)
 	return nil

@@ -3,18 +3,20 @@ package sqlbackend
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
 
 	"lancesql/engine"
+	"lancesql/engine/lock"
 	"lancesql/internal/errs"
 )
 
 // transaction is what the frontend holds as "the transaction". The engine's transaction begins at the first use,
 // so that BEGIN, PREPARE and SET cost nothing, and again after an implicit commit.
 type transaction struct {
+	conn    *Conn
 	options engine.TxnOptions
+	begun   bool        // by BEGIN: options are fixed; otherwise they are the session's when the transaction is first used
 	txn     *engine.Txn // nil until first used
 }
 
@@ -24,12 +26,29 @@ var _ sql.Transaction = (*transaction)(nil)
 func (t *transaction) String() string { return "lancesql transaction" }
 
 // IsReadOnly implements sql.Transaction.
-func (t *transaction) IsReadOnly() bool { return t.options.ReadOnly }
+func (t *transaction) IsReadOnly() bool { return t.current().ReadOnly }
+
+// current returns the options the transaction has, or would have if it were used now.
+func (t *transaction) current() engine.TxnOptions {
+	switch {
+	case t.txn != nil:
+		return t.txn.Options()
+	case t.begun:
+		return t.options
+	default:
+		return t.conn.txnOptions(sql.ReadWrite)
+	}
+}
 
 // begin returns the engine's transaction, beginning one if there is none or the old one has ended.
-func (t *transaction) begin(e *engine.Engine) *engine.Txn {
+func (t *transaction) begin() *engine.Txn {
 	if t.txn == nil || t.txn.Done() {
-		t.txn = e.Begin(t.options)
+		t.txn = nil
+		o := t.current()
+		if !t.begun {
+			t.conn.next = nextTransaction{}
+		}
+		t.txn = t.conn.locks.Begin(o)
 	}
 	return t.txn
 }
@@ -74,18 +93,32 @@ func isTrue(v any) bool {
 	}
 }
 
-// StartTransaction implements sql.TransactionSession. Nothing is read and no view is taken yet.
+// StartTransaction implements sql.TransactionSession. Nothing is read, and no view is taken unless the statement asks for
+// it.
 func (c *Conn) StartTransaction(ctx *sql.Context, characteristic sql.TransactionCharacteristic) (sql.Transaction, error) {
-	o := engine.TxnOptions{ReadOnly: characteristic == sql.ReadOnly, Isolation: c.isolation()}
-	if v, err := c.GetSessionVariable(nil, "transaction_read_only"); err == nil && isTrue(v) {
+	t := &transaction{conn: c, options: c.txnOptions(characteristic), begun: c.stmt.kind == beginsTransaction}
+	if t.begun && c.stmt.snapshot {
+		t.begin().TakeView()
+	}
+	return t, nil
+}
+
+// txnOptions is what a transaction begun now is like.
+func (c *Conn) txnOptions(characteristic sql.TransactionCharacteristic) engine.TxnOptions {
+	o := engine.TxnOptions{Isolation: c.isolation()}
+	if c.next.isolation != nil {
+		o.Isolation = *c.next.isolation
+	}
+	if v, err := c.GetSessionVariable(nil, "transaction_read_only"); err == nil {
+		o.ReadOnly = isTrue(v)
+	}
+	if c.next.readOnly != nil {
+		o.ReadOnly = *c.next.readOnly
+	}
+	if characteristic == sql.ReadOnly {
 		o.ReadOnly = true
 	}
-	if v, err := c.GetSessionVariable(nil, "innodb_lock_wait_timeout"); err == nil {
-		if s, ok := toInt64(v); ok && s > 0 {
-			o.LockWait = time.Duration(s) * time.Second
-		}
-	}
-	return &transaction{options: o}, nil
+	return o
 }
 
 func (c *Conn) isolation() engine.Isolation {
@@ -129,6 +162,13 @@ func toInt64(v any) (int64, bool) {
 // CommitTransaction implements sql.TransactionSession. The transaction has ended when it returns, also with an
 // error: the frontend would otherwise commit it again.
 func (c *Conn) CommitTransaction(ctx *sql.Context, tx sql.Transaction) error {
+	if c.stmt.ddl {
+		defer c.locks.Release(lock.Statement) // the frontend commits when the statement is done
+	}
+	return c.commit(ctx, tx)
+}
+
+func (c *Conn) commit(ctx *sql.Context, tx sql.Transaction) error {
 	t, ok := tx.(*transaction)
 	if !ok || t == nil || t.txn == nil {
 		return nil
@@ -195,14 +235,20 @@ func (c *Conn) implicitCommit(ctx *sql.Context) error {
 	if c == nil {
 		return nil
 	}
+	if c.stmt.refused != nil {
+		return c.stmt.refused
+	}
 	tx := ctx.GetTransaction()
 	if tx == nil {
 		return nil
 	}
-	if err := c.CommitTransaction(ctx, tx); err != nil {
+	if err := c.commit(ctx, tx); err != nil {
 		return fmt.Errorf("implicit commit: %w", err)
 	}
 	c.SetIgnoreAutoCommit(false)
+	if t, ok := tx.(*transaction); ok && t != nil {
+		t.begun = false
+	}
 	c.stmt.begun = nil
 	return nil
 }

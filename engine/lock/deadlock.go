@@ -34,14 +34,26 @@ func (m *Manager) breakCyclesLocked(r *request) {
 		}
 		victim := end
 		for o := end; o != nil; o = o.parent {
-			if o.id > victim.id {
+			if cheaper(o, victim) {
 				victim = o
 			}
+		}
+		if r.scope == Advisory {
+			victim = r.owner // it loses nothing but this wait
 		}
 		m.stats.Deadlocks++
 		victim.doomed = victim.waiting.scope == Transaction
 		m.decideLocked(victim.waiting, fmt.Errorf("lock: %w", errs.ErrDeadlock))
 	}
+}
+
+// cheaper reports whether a is rather to be the victim than b: the youngest of those that wait for their transaction,
+// which can be run again; statements that define tables, only if there is no other.
+func cheaper(a, b *Owner) bool {
+	if x, y := a.waiting.scope == Transaction, b.waiting.scope == Transaction; x != y {
+		return x
+	}
+	return a.id > b.id
 }
 
 // findCycleLocked returns the last owner of a shortest cycle through start, nil if there is none. The others are

@@ -125,7 +125,7 @@ func (m *Manager) request(o *Owner, res Resource, mode Mode, scope Scope, wait t
 		return nil, nil
 	}
 	had := e.heldBy(o)
-	if had != None && covers(had, mode) {
+	if had != None && had.Covers(mode) {
 		return nil, nil
 	}
 	mode = join(had, mode)

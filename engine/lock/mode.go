@@ -59,8 +59,11 @@ func join(a, b Mode) Mode {
 	return b
 }
 
-// covers reports whether holding a is enough for whoever asks for b.
-func covers(a, b Mode) bool { return join(a, b) == a }
+// Covers reports whether holding m is enough for whoever asks for b.
+func (m Mode) Covers(b Mode) bool { return join(m, b) == m }
+
+// With returns the weakest mode that is as strong as both: what an owner holds after asking for both.
+func (m Mode) With(b Mode) Mode { return join(m, b) }
 
 // Kind keeps the names of different things apart.
 type Kind uint8

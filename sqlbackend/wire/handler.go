@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"time"
 
 	sqle "github.com/dolthub/go-mysql-server"
 	"github.com/dolthub/go-mysql-server/server"
@@ -21,6 +22,9 @@ import (
 type Options struct {
 	// MapError turns any error into the *mysql.SQLError sent to the client. stmt is nil if the statement was not parsed.
 	MapError func(stmt sqlparser.Statement, err error) *mysql.SQLError
+	// RewritePrepare changes the text of a statement prepared over the wire before the protocol library parses it. It is
+	// called for every such statement and must leave alone what it does not know. Nil leaves all as they are.
+	RewritePrepare func(text string) string
 	// Refuse returns an error for statements that must not run; nil refuses none.
 	Refuse func(stmt sqlparser.Statement) error
 	// Log receives panics (Error), unclassified errors (Info) and failed statements (Debug). Nil discards.
@@ -36,6 +40,7 @@ type Handler struct {
 	sessions *server.SessionManager
 	mapError func(sqlparser.Statement, error) *mysql.SQLError
 	refuse   func(sqlparser.Statement) error
+	rewrite  func(text string) string
 	log      *slog.Logger
 }
 
@@ -50,7 +55,7 @@ func New(engine *sqle.Engine, sessions *server.SessionManager, stock *server.Han
 	if o.Refuse == nil {
 		o.Refuse = func(sqlparser.Statement) error { return nil }
 	}
-	return &Handler{Handler: stock, engine: engine, sessions: sessions, mapError: o.MapError, refuse: o.Refuse, log: o.Log}
+	return &Handler{Handler: stock, engine: engine, sessions: sessions, mapError: o.MapError, refuse: o.Refuse, rewrite: o.RewritePrepare, log: o.Log}
 }
 
 // Option returns the server option that puts a Handler in front of the stock one.
@@ -67,10 +72,81 @@ func Option(o Options) server.Option {
 // NewConnection implements mysql.Handler. Why the flag: a client that wants autocommit off sends SET autocommit = 0 only
 // if the handshake says that it is on.
 func (h *Handler) NewConnection(c *mysql.Conn) {
+	if f := framesOf(c); f != nil {
+		f.rewrite = h.rewrite
+		f.statement = func(id uint32) bool { return c.PrepareData[id] != nil } // called by the connection's goroutine
+	}
 	h.Handler.NewConnection(c)
 	_, v, ok := sql.SystemVariables.GetGlobal(sql.AutoCommitSessionVar)
 	on, isInt := v.(int8)
 	setFlag(c, mysql.ServerStatusAutocommit, !ok || !isInt || on != 0)
+}
+
+// framesOf returns the frames of a connection; nil if it is none of our listener's, or encrypted.
+func framesOf(c *mysql.Conn) *frames {
+	if own, ok := c.Conn.(*counted); ok {
+		return own.frames
+	}
+	return nil
+}
+
+// ConnectionAuthenticated implements mysql.Handler.
+func (h *Handler) ConnectionAuthenticated(c *mysql.Conn) error {
+	if err := h.Handler.ConnectionAuthenticated(c); err != nil {
+		return err
+	}
+	f := framesOf(c)
+	if f == nil {
+		return nil
+	}
+	f.loggedIn.Store(true)
+	ctx, err := h.sessions.NewContextWithQuery(context.Background(), c, "")
+	if err != nil {
+		return err
+	}
+	const interactive = 1 << 10 // CLIENT_INTERACTIVE, which the library does not name
+	if c.Capabilities&interactive != 0 {
+		v, err := ctx.GetSessionVariable(ctx, "interactive_timeout")
+		if err == nil {
+			err = ctx.SetSessionVariable(ctx, "wait_timeout", v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	h.limit(ctx, f)
+	return nil
+}
+
+// limit tells the frames what the session allows its client.
+func (h *Handler) limit(ctx *sql.Context, f *frames) {
+	if s := sessionInt(ctx, "wait_timeout"); s > 0 {
+		f.idle.Store(int64(time.Duration(s) * time.Second))
+	}
+	if n := sessionInt(ctx, "max_allowed_packet"); n > 0 {
+		f.most.Store(n)
+	}
+}
+
+// sessionInt returns a whole number among the session's variables, 0 if there is none.
+func sessionInt(ctx *sql.Context, name string) int64 {
+	v, err := ctx.GetSessionVariable(ctx, name)
+	if err != nil {
+		return 0
+	}
+	switch v := v.(type) {
+	case int64:
+		return v
+	case uint64:
+		return int64(min(v, 1<<62))
+	case int:
+		return int64(v)
+	case int32:
+		return int64(v)
+	case uint32:
+		return int64(v)
+	}
+	return 0
 }
 
 // ComInitDB implements mysql.Handler.
@@ -171,8 +247,9 @@ func (h *Handler) isolate(ctx *sql.Context, query string, err *error) {
 	if p == nil {
 		return
 	}
-	h.log.Error("statement panicked", "panic", fmt.Sprint(p), "statement", abridge(query), "stack", string(debug.Stack()))
-	*err = mysql.NewSQLError(mysql.ERUnknownError, "", "internal error; the transaction was rolled back")
+	id := digest(query)
+	h.log.Error("statement panicked", "panic", fmt.Sprint(p), "digest", id, "statement", abridge(query), "stack", string(debug.Stack()))
+	*err = mysql.NewSQLError(mysql.ERUnknownError, "", "internal error; the transaction was rolled back (statement digest %s)", id)
 	defer func() {
 		if p := recover(); p != nil {
 			h.log.Error("rollback after a panic panicked", "panic", fmt.Sprint(p))

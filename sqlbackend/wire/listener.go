@@ -214,13 +214,14 @@ func (l *Listener) Drain() {
 // counted is a connection that leaves the listener's count when closed.
 type counted struct {
 	net.Conn
+	frames   *frames
 	listener *Listener
 	once     sync.Once
 	drained  atomic.Bool
 }
 
 func (l *Listener) count(conn net.Conn) net.Conn {
-	c := &counted{Conn: conn, listener: l}
+	c := &counted{Conn: conn, frames: newFrames(conn), listener: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conns[c] = struct{}{}
@@ -229,6 +230,12 @@ func (l *Listener) count(conn net.Conn) net.Conn {
 	}
 	return c
 }
+
+// Read implements net.Conn; one goroutine calls it, the connection's.
+func (c *counted) Read(p []byte) (int, error) { return c.frames.Read(p) }
+
+// Write implements net.Conn; one goroutine calls it, the connection's.
+func (c *counted) Write(p []byte) (int, error) { return c.frames.Write(p) }
 
 // closeRead ends the client's direction; connections that cannot do that are left alone.
 func (c *counted) closeRead() {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
@@ -42,14 +44,98 @@ func (h *Handler) run(ctx context.Context, c *mysql.Conn, cmd command, send mysq
 		return "", h.explain(cmd.query, cmd.parsed, err)
 	}
 	defer sql.SessionCommandEnd(sqlCtx.Session)
+	begun := false
+	defer func() { // runs after isolate
+		if begun && err != nil && failResult(c, err) {
+			err = nil
+		}
+	}()
 	defer h.isolate(sqlCtx, cmd.query, &err)
 	defer watchClient(c.Conn, func() { cancel(errClientGone) })()
 
-	rest, err = h.execute(sqlCtx, c, &cmd, send)
-	if err != nil {
-		return "", h.explain(cmd.query, cmd.parsed, err) // an error ends a multi statement text
+	rest, err = h.execute(sqlCtx, c, &cmd, func(res *sqltypes.Result, more bool) error {
+		begun = true
+		return send(res, more)
+	})
+	if f := framesOf(c); f != nil {
+		h.limit(sqlCtx, f)
+	}
+	if err != nil { // it ends a text of several statements
+		return "", h.explain(cmd.query, cmd.parsed, err)
+	}
+	if l, ok := sqlCtx.Session.(leaver); ok && l.WantsClose() {
+		defer func() { _ = h.sessions.KillConnection(c.ConnectionID) }() // never fails
+		return "", c.FlushBuffer()
 	}
 	return rest, nil
+}
+
+// leaver is a session whose client may ask for the end of its connection.
+type leaver interface{ WantsClose() bool }
+
+// failResult ends a result that has begun with an error packet, after which the connection lives on. The protocol library
+// can only close it. False if that cannot be done.
+func failResult(c *mysql.Conn, err error) bool {
+	f := framesOf(c)
+	var se *mysql.SQLError
+	if f == nil || f.cursor || !errors.As(err, &se) || c.FlushBuffer() != nil {
+		return false
+	}
+	return f.fail(se)
+}
+
+// timeout is how long a query may run, 0 for ever: a hint at its start, or the session's max_execution_time. Only SELECT
+// is bounded.
+func timeout(ctx *sql.Context, stmt sqlparser.Statement) time.Duration {
+	var comments sqlparser.Comments
+	switch s := stmt.(type) {
+	case *sqlparser.Select:
+		comments = s.Comments
+	case *sqlparser.SetOp:
+	default:
+		return 0
+	}
+	for _, c := range comments {
+		hint := strings.ToLower(string(c))
+		_, hint, found := strings.Cut(hint, "max_execution_time(")
+		if !found || !strings.HasPrefix(string(c), "/*+") {
+			continue
+		}
+		number, _, _ := strings.Cut(hint, ")")
+		if ms, err := strconv.ParseUint(strings.TrimSpace(number), 10, 32); err == nil {
+			return time.Duration(ms) * time.Millisecond
+		}
+	}
+	return time.Duration(min(sessionInt(ctx, "max_execution_time"), 1<<32)) * time.Millisecond
+}
+
+// replanner is a session in which a statement may have met something while it was planned that has to be waited for
+// before it is planned again.
+type replanner interface {
+	AwaitBusy(ctx *sql.Context, err error) (bool, error)
+}
+
+// plan runs the frontend up to the first row.
+func (h *Handler) plan(ctx *sql.Context, query string, stmt sqlparser.Statement, bindings map[string]sqlparser.Expr) (sql.Schema, sql.RowIter, error) {
+	for {
+		flags := &sql.QueryFlags{}
+		flags.Set(sql.QFlagDeferProjections)
+		schema, iter, _, err := h.engine.QueryWithBindings(ctx, query, stmt, bindings, flags)
+		if err == nil {
+			return schema, iter, nil
+		}
+		r, ok := ctx.Session.(replanner)
+		if !ok {
+			return nil, nil, err
+		}
+		again, werr := r.AwaitBusy(ctx, err)
+		if werr != nil {
+			return nil, nil, werr
+		}
+		if !again {
+			return nil, nil, err
+		}
+	}
 }
 
 // execute parses, plans and spools.
@@ -77,9 +163,16 @@ func (h *Handler) execute(ctx *sql.Context, c *mysql.Conn, cmd *command, send my
 	if err != nil {
 		return rest, err
 	}
-	flags := &sql.QueryFlags{}
-	flags.Set(sql.QFlagDeferProjections)
-	schema, iter, _, err := h.engine.QueryWithBindings(ctx, query, stmt, bindings, flags)
+	bounded := stmt
+	if bounded == nil {
+		bounded, _ = ctx.Session.GetPreparedQuery(cmd.query)
+	}
+	if most := timeout(ctx, bounded); most > 0 {
+		inner, cancel := context.WithTimeout(ctx.Context, most)
+		defer cancel()
+		ctx = ctx.WithContext(inner)
+	}
+	schema, iter, err := h.plan(ctx, query, stmt, bindings)
 	if err != nil {
 		return rest, err
 	}

@@ -1,0 +1,239 @@
+package sqlbackend
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dolthub/go-mysql-server/sql"
+
+	"lancesql/engine"
+	"lancesql/engine/lock"
+	"lancesql/internal/arrowx"
+	"lancesql/internal/errs"
+	"lancesql/internal/rowkey"
+	"lancesql/lsm"
+)
+
+// A locking read locks the rows that pass the filter on their table, in the order in which they come. The scan adds to
+// each row a last cell that says which row it is (lockedRow); a lockNode above the filter, and above the sort if there
+// is only one table, locks it, takes the cell off, and puts in the row as it is now if it changed since the scan's view
+// was taken. So what is returned is the newest committed version, as in InnoDB, and the statement need not run again.
+
+// lockedRow is the last cell of a row that a locking scan returns. It belongs to the row.
+type lockedRow struct {
+	table   *Table
+	columns []int // physical positions of the row's own cells, which are its last ones
+	zone    *time.Location
+	key     rowkey.Key
+	seq     uint64 // view of the scan
+}
+
+// lockColumns returns columns with those of the key behind them, and where the key's are.
+func (t *Table) lockColumns(columns []int) (all, keyAt []int) {
+	all = append(all, columns...)
+	for _, k := range t.info.key.columns {
+		at := -1
+		for i, c := range all {
+			if c == k {
+				at = i
+			}
+		}
+		if at < 0 {
+			at = len(all)
+			all = append(all, k)
+		}
+		keyAt = append(keyAt, at)
+	}
+	return all, keyAt
+}
+
+// lockKeyOf returns the key of a row whose cells at returns by position.
+func (t *Table) lockKeyOf(keyAt []int, cell func(i int) any) (rowkey.Key, error) {
+	cells, columns := make(arrowx.Row, len(keyAt)), make([]int, len(keyAt))
+	for i, at := range keyAt {
+		cells[i], columns[i] = cell(at), i
+	}
+	return t.info.key.prefix[len(keyAt)-1].Row(cells, columns)
+}
+
+// beforeScan takes the locks that go before a scan, and says at which view it reads; false if nothing is left to scan. A
+// scan of full keys locks them first, whether or not there are such rows. A serializable transaction locks the keys or
+// the whole table.
+func (t *Table) beforeScan(ctx *sql.Context, c *Conn, txn *engine.Txn, spec lsm.ScanSpec) (lsm.ScanSpec, engine.ReadKind, bool, error) {
+	kind := c.readKind()
+	want := *t.lock
+	serial := txn.Options().Isolation == engine.Serializable && (c.stmt.current || c.inTransaction())
+	if !want.wanted() && !serial {
+		return spec, kind, true, nil
+	}
+	if !want.wanted() {
+		want.mode = lock.S
+		if c.stmt.current && c.stmt.writes(t) {
+			want.mode = lock.X // Why: S first would make two statements that change one row a deadlock
+		}
+	}
+	byKey := len(spec.Keys) == 1 || len(spec.Keys) > 1 && !c.stmt.limited
+	switch {
+	case byKey:
+		var left []rowkey.Key
+		for _, k := range spec.Keys {
+			err := txn.LockKey(ctx, t.info.entry, k, want.mode, want.noWait || want.skip)
+			if want.skip && errors.Is(err, errs.ErrLockTimeout) {
+				continue
+			}
+			if err != nil {
+				return spec, kind, false, t.lockFailed(ctx, want, err)
+			}
+			left = append(left, k)
+		}
+		spec.Keys = left
+	case serial:
+		mode := lock.S
+		if want.mode == lock.X {
+			mode = lock.SIX
+		}
+		if err := txn.LockTable(ctx, t.info.entry, mode); err != nil {
+			return spec, kind, false, t.lockFailed(ctx, want, err)
+		}
+	}
+	if byKey || serial {
+		txn.RefreshStatement() // what was waited for is to be seen
+	}
+	return spec, engine.Current, !byKey || len(spec.Keys) > 0, nil
+}
+
+func (t *Table) lockFailed(ctx *sql.Context, want rowLock, err error) error {
+	if want.noWait && errors.Is(err, errs.ErrLockTimeout) {
+		return errNoWait()
+	}
+	connOf(ctx).lost(err)
+	return err
+}
+
+// lockIter locks the rows of a locking scan and makes them rows of the query again.
+type lockIter struct {
+	child  sql.RowIter
+	filter sql.Expression // what a changed row still has to fulfil; may be nil
+}
+
+// Next implements sql.RowIter.
+func (l *lockIter) Next(ctx *sql.Context) (sql.Row, error) {
+	for {
+		row, err := l.child.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var ref *lockedRow
+		if n := len(row) - 1; n >= 0 {
+			ref, _ = row[n].(*lockedRow)
+			row = row[:n:n]
+		}
+		if ref == nil {
+			return nil, fmt.Errorf("locking read met a row without its key: %w", errs.ErrInvalid)
+		}
+		row, ok, err := l.lock(ctx, ref, row)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return row, nil
+		}
+	}
+}
+
+// lock locks a row and returns it as it is now; false if it is skipped, gone, or no longer passes the filter.
+func (l *lockIter) lock(ctx *sql.Context, ref *lockedRow, row sql.Row) (sql.Row, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	txn, err := connOf(ctx).activeTxn(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	want, t := *ref.table.lock, ref.table
+	cells, changed, gone, err := txn.LockRow(ctx, t.info.entry, ref.key, want.mode, want.noWait || want.skip, ref.seq, ref.columns)
+	switch {
+	case want.skip && errors.Is(err, errs.ErrLockTimeout):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, t.lockFailed(ctx, want, err)
+	case gone:
+		return nil, false, nil
+	case !changed:
+		return row, true, nil
+	}
+	now := row.Copy()
+	for i, c := range ref.columns {
+		v, err := t.info.decodeCell(c, cells[i], ref.zone)
+		if err != nil {
+			return nil, false, err
+		}
+		now[len(now)-len(ref.columns)+i] = v
+	}
+	if l.filter == nil {
+		return now, true, nil
+	}
+	pass, err := sql.EvaluateCondition(ctx, l.filter, now)
+	return now, sql.IsTrue(pass), err
+}
+
+// Close implements sql.RowIter.
+func (l *lockIter) Close(ctx *sql.Context) error { return l.child.Close(ctx) }
+
+// heldIter holds all rows of a locking read back until every one is locked, so that an error of a lock is the answer and
+// not the end of a result.
+type heldIter struct {
+	child sql.RowIter
+	rows  []sql.Row
+	read  bool
+}
+
+// heldBytesMax bounds what one locking read holds back.
+const heldBytesMax = 256 << 20
+
+// Next implements sql.RowIter.
+func (h *heldIter) Next(ctx *sql.Context) (sql.Row, error) {
+	for size := 0; !h.read; {
+		row, err := h.child.Next(ctx)
+		if err == io.EOF {
+			h.read = true
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if size += sizeOf(row); size > heldBytesMax {
+			return nil, fmt.Errorf("locking read of more than %d MiB: %w", heldBytesMax>>20, errs.ErrLimit)
+		}
+		h.rows = append(h.rows, row)
+	}
+	if len(h.rows) == 0 {
+		return nil, io.EOF
+	}
+	row := h.rows[0]
+	h.rows[0] = nil
+	h.rows = h.rows[1:]
+	return row, nil
+}
+
+// sizeOf estimates the memory of a row.
+func sizeOf(row sql.Row) int {
+	n := 24 + 24*len(row)
+	for _, v := range row {
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case []byte:
+			n += len(v)
+		}
+	}
+	return n
+}
+
+// Close implements sql.RowIter.
+func (h *heldIter) Close(ctx *sql.Context) error {
+	h.rows, h.read = nil, true
+	return h.child.Close(ctx)
+}
