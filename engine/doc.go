@@ -11,8 +11,11 @@
 //	I1: CommitSeq numbers are handed out in the order in which commits become visible; a view is one of them.
 //	I2: the low-water mark never passes a registered view.
 //	I3: a row is written only under the X lock of its key, held to the end of the transaction.
-//	I4: a commit is acknowledged only after Durable.Commit has returned.
+//	I4: a commit is acknowledged only after its journal record is durable (or written, if the setting says so), and
+//	    visible; nothing is acknowledged after a record whose outcome is unknown.
 //	I5: the catalog image is immutable; only paths named by our own intents are ever removed.
+//	I6: a journal record goes only when every part of it is in a WAL entry of its shard, and such an entry only when the
+//	    journal starts after its records.
 //
 // Does not know: plans, expressions, MySQL error numbers, wire protocol, file formats below lsm.
 package engine
