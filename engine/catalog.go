@@ -37,6 +37,7 @@ type TableDef struct {
 	AutoColumn int           // physical position of the AUTO_INCREMENT column, -1 if there is none
 	Sharding   lsm.Sharding  // how rows are spread; zero: one shard
 	NextAuto   uint64        // the first generated AUTO_INCREMENT value is at least this; 0 means 1
+	Indexes    []IndexDef    // secondary indexes
 }
 
 // TableEntry describes one table in a catalog image. It is immutable; a rename makes a new entry with the same ID.
@@ -49,6 +50,7 @@ type TableEntry struct {
 	Shape      []byte
 	AutoColumn int
 	NextAuto   uint64
+	Indexes    []IndexDef // read-only
 
 	encoded []byte // the entry's JSON in a snapshot, so that a DDL statement encodes only what it changes
 }

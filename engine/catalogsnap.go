@@ -82,13 +82,14 @@ type databaseJSON struct {
 }
 
 type tableJSON struct {
-	ID         TableID `json:"id"`
-	Name       string  `json:"name"`
-	Path       string  `json:"path"`
-	Schema     []byte  `json:"schema"` // Arrow IPC stream without batches
-	Shape      []byte  `json:"shape,omitempty"`
-	AutoColumn int     `json:"auto_column"`
-	NextAuto   uint64  `json:"next_auto"`
+	ID         TableID    `json:"id"`
+	Name       string     `json:"name"`
+	Path       string     `json:"path"`
+	Schema     []byte     `json:"schema"` // Arrow IPC stream without batches
+	Shape      []byte     `json:"shape,omitempty"`
+	AutoColumn int        `json:"auto_column"`
+	NextAuto   uint64     `json:"next_auto"`
+	Indexes    []IndexDef `json:"indexes,omitempty"`
 }
 
 // encodeSnapshot returns the bytes of the image's snapshot. errs.ErrLimit if they are too many.
@@ -269,7 +270,7 @@ func (tj *tableJSON) entry(database string) (*TableEntry, error) {
 		return nil, err
 	}
 	t := &TableEntry{ID: tj.ID, Database: database, Name: tj.Name, Path: tj.Path, Schema: s, Shape: tj.Shape,
-		AutoColumn: tj.AutoColumn, NextAuto: tj.NextAuto}
+		AutoColumn: tj.AutoColumn, NextAuto: tj.NextAuto, Indexes: tj.Indexes}
 	return t, t.seal()
 }
 
@@ -292,12 +293,15 @@ func (t *TableEntry) seal() error {
 	case len(t.Shape) > shapeBytesMax:
 		return fmt.Errorf("table shape of %d bytes, at most %d: %w", len(t.Shape), shapeBytesMax, errs.ErrLimit)
 	}
+	if err := checkIndexes(t.Indexes, t.Schema.NumFields()); err != nil {
+		return err
+	}
 	schema, err := encodeSchema(t.Schema)
 	if err != nil {
 		return err
 	}
 	t.encoded, err = json.Marshal(tableJSON{ID: t.ID, Name: t.Name, Path: t.Path, Schema: schema, Shape: t.Shape,
-		AutoColumn: t.AutoColumn, NextAuto: t.NextAuto})
+		AutoColumn: t.AutoColumn, NextAuto: t.NextAuto, Indexes: t.Indexes})
 	if err != nil {
 		return fmt.Errorf("encode table %s: %w", t.Name, err)
 	}

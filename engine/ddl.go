@@ -231,7 +231,7 @@ func (s *catalogStore) createTable(ctx context.Context, db, name string, def Tab
 		return nil, fmt.Errorf("table %s.%s: %w", db, name, errs.ErrExists)
 	}
 	t := &TableEntry{ID: s.newID(), Database: database.Name, Name: name, Path: tablePath(database.dir, name), Schema: def.Schema,
-		Shape: def.Shape, AutoColumn: def.AutoColumn, NextAuto: max(def.NextAuto, 1)}
+		Shape: def.Shape, AutoColumn: def.AutoColumn, NextAuto: max(def.NextAuto, 1), Indexes: def.Indexes}
 	err := t.seal()
 	if err == nil {
 		err = s.claimTable(ctx, t.Path, "")

@@ -24,6 +24,9 @@ type overlay struct {
 type tableOverlay struct {
 	entry *TableEntry
 	keys  map[rowkey.Key][]overlayOp
+
+	fresh  []rowkey.Key                // keys written since unique was brought up to date
+	unique map[rowkey.Key][]rowkey.Key // value of a unique index -> keys written with it, some of them no more
 }
 
 // overlayOp is one write; a nil row deletes the key.
@@ -57,6 +60,9 @@ func (o *overlay) write(t *TableEntry, k rowkey.Key, row arrowx.Row) error {
 	}
 	o.next++
 	to.keys[k] = append(to.keys[k], overlayOp{mark: o.next, row: row})
+	if len(t.Indexes) > 0 {
+		to.fresh = append(to.fresh, k)
+	}
 	o.log = append(o.log, overlayRef{table: to, key: k})
 	return nil
 }

@@ -24,6 +24,7 @@ type openTable struct {
 	keyCols    []int      // physical positions of the primary key, in key order
 	allColumns []int
 	encoder    *rowkey.Encoder
+	indexed    []*rowkey.Encoder // of the columns of secondary indexes
 
 	once  sync.Once
 	err   error
@@ -80,6 +81,13 @@ func (ot *openTable) open(ctx context.Context) error {
 	if ot.encoder, err = lsm.KeyEncoder(ot.entry.Schema, ot.keyCols); err != nil {
 		return err
 	}
+	for _, d := range ot.entry.Indexes {
+		enc, err := lsm.KeyEncoder(ot.entry.Schema, []int{d.Column})
+		if err != nil {
+			return fmt.Errorf("index %s: %w", d.Name, err)
+		}
+		ot.indexed = append(ot.indexed, enc)
+	}
 	ot.allColumns = make([]int, ot.entry.Schema.NumFields())
 	for i := range ot.allColumns {
 		ot.allColumns[i] = i
@@ -93,6 +101,7 @@ func (ot *openTable) open(ctx context.Context) error {
 		}
 	}
 	o := ot.e.tableOptions()
+	o.Indexes = ot.entry.storedIndexes()
 	o.Journal, o.BeforeLog = ot.e.journal.parts(ot.entry.ID), ot.e.syncJournal
 	ot.table, err = lsm.Open(ctx, o, ot.entry.Path)
 	if err != nil {

@@ -53,6 +53,7 @@ type DuplicateKeyError struct {
 	Table    *TableEntry
 	Key      rowkey.Key
 	Existing arrowx.Row // complete stored row, all physical columns
+	Index    string     // name of the unique index, "" = the primary key
 }
 
 // Error implements error.

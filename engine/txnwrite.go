@@ -24,6 +24,9 @@ func (t *Txn) Insert(ctx context.Context, tbl *TableEntry, row arrowx.Row) error
 	if err := t.claim(ctx, ot, key); err != nil {
 		return err
 	}
+	if err := t.claimUnique(ctx, ot, key, nil, row); err != nil {
+		return err
+	}
 	return t.overlay.write(tbl, key, row)
 }
 
@@ -49,6 +52,11 @@ func (t *Txn) Update(ctx context.Context, tbl *TableEntry, oldRow, newRow arrowx
 		if err := t.claim(ctx, ot, newKey); err != nil {
 			return err
 		}
+	}
+	if err := t.claimUnique(ctx, ot, newKey, oldRow, newRow); err != nil {
+		return err
+	}
+	if newKey != oldKey {
 		if err := t.overlay.write(tbl, oldKey, nil); err != nil {
 			return err
 		}
@@ -67,6 +75,9 @@ func (t *Txn) Delete(ctx context.Context, tbl *TableEntry, oldRow arrowx.Row) er
 		return err
 	}
 	if err := t.lockUnchanged(ctx, ot, key); err != nil {
+		return err
+	}
+	if err := t.claimUnique(ctx, ot, key, oldRow, nil); err != nil {
 		return err
 	}
 	return t.overlay.write(tbl, key, nil)

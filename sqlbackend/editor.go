@@ -108,7 +108,7 @@ func (e *editor) Insert(ctx *sql.Context, row sql.Row) error {
 	if err := t.fill(phys); err != nil {
 		return err
 	}
-	return e.failed(ctx, txn.Insert(ctx, t.entry, phys))
+	return e.failed(ctx, txn.Insert(ctx, t.entry, phys), row)
 }
 
 // Update implements sql.RowUpdater.
@@ -139,7 +139,7 @@ func (e *editor) Update(ctx *sql.Context, old, new sql.Row) error {
 	if err := t.fill(after); err != nil {
 		return err
 	}
-	return e.failed(ctx, txn.Update(ctx, t.entry, before, after))
+	return e.failed(ctx, txn.Update(ctx, t.entry, before, after), new)
 }
 
 // Delete implements sql.RowDeleter.
@@ -160,7 +160,7 @@ func (e *editor) Delete(ctx *sql.Context, row sql.Row) error {
 	if err := t.fill(phys); err != nil {
 		return err
 	}
-	return e.failed(ctx, txn.Delete(ctx, t.entry, phys))
+	return e.failed(ctx, txn.Delete(ctx, t.entry, phys), nil)
 }
 
 // identify fills in the row id of a row of a table without a key, if the row does not say it: a trigger does not see
@@ -210,7 +210,8 @@ func (t *tableInfo) sameContent(b arrow.RecordBatch, i int, row arrowx.Row) bool
 }
 
 // failed translates what the frontend acts on; other errors go up as they are and get their MySQL number at the top.
-func (e *editor) failed(ctx *sql.Context, err error) error {
+// row is the row that was to be written.
+func (e *editor) failed(ctx *sql.Context, err error, row sql.Row) error {
 	if err == nil {
 		return nil
 	}
@@ -220,30 +221,31 @@ func (e *editor) failed(ctx *sql.Context, err error) error {
 		if derr != nil {
 			return derr
 		}
-		t := e.table.info
-		if dup.Index == "" {
-			return sql.NewUniqueKeyErr(t.duplicateText(ctx, existing, primaryIndex, t.schema.PkOrdinals), true, existing)
-		}
-		return sql.NewUniqueKeyErr(t.duplicateText(ctx, existing, dup.Index, t.partsOf(dup.Index)), false, existing)
+		return sql.NewUniqueKeyErr(e.table.info.duplicateText(ctx, row, dup.Index), dup.Index == "", existing)
 	}
 	connOf(ctx).lost(err)
 	return err
 }
 
-// duplicateText is MySQL's message for a taken value of a unique key.
-func (t *tableInfo) duplicateText(ctx *sql.Context, existing sql.Row, key string, columns []int) string {
-	parts := make([]string, len(columns))
-	for i, o := range columns {
-		parts[i] = "NULL"
-		if v := existing[o]; v != nil {
-			if b, ok := v.([]byte); ok {
-				parts[i] = printable(string(b))
-			} else if s, err := t.schema.Schema[o].Type.SQL(ctx, nil, v); err == nil {
-				parts[i] = s.ToString()
-			}
+// duplicateText is MySQL's message for a row whose value of a unique key, named by index, is taken.
+func (t *tableInfo) duplicateText(ctx *sql.Context, row sql.Row, index string) string {
+	name, parts := primaryIndex, t.key.parts
+	if index != "" {
+		name, parts = index, t.partsOf(index)
+	}
+	values := make([]string, len(parts))
+	for i, p := range parts {
+		values[i] = "NULL"
+		if p.column >= len(row) || row[p.column] == nil {
+			continue
+		}
+		if b, ok := row[p.column].([]byte); ok {
+			values[i] = printable(string(b))
+		} else if s, err := t.schema.Schema[p.column].Type.SQL(ctx, nil, row[p.column]); err == nil {
+			values[i] = leading(s.ToString(), p.length)
 		}
 	}
-	return "Duplicate entry '" + strings.Join(parts, "-") + "' for key '" + t.entry.Name + "." + key + "'"
+	return "Duplicate entry '" + strings.Join(values, "-") + "' for key '" + t.entry.Name + "." + name + "'"
 }
 
 // Truncate implements sql.TruncateableTable. It serves DELETE without a condition as well and is as transactional as

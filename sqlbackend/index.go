@@ -13,7 +13,7 @@ import (
 // primaryIndex is the name MySQL gives the primary key.
 const primaryIndex = "PRIMARY"
 
-// Index is the primary key, or a secondary index that is only remembered and shown.
+// Index is the primary key, a secondary index, or one that is only remembered and shown.
 type Index struct {
 	table   *tableInfo
 	name    string
@@ -21,6 +21,9 @@ type Index struct {
 	lengths []int // leading characters that count, 0 = all; nil = all of all parts
 	comment string
 	primary bool
+	unique  bool
+	key     *keyMap // nil if it cannot be searched
+	slot    int     // the engine's number of a secondary index, -1 for the primary key
 }
 
 var (
@@ -32,7 +35,9 @@ func (t *tableInfo) primary() *Index {
 	if len(t.shape.Key) == 0 {
 		return nil
 	}
-	return t.newIndex(primaryIndex, t.shape.Key, "", true)
+	x := t.newIndex(primaryIndex, t.shape.Key, "", true)
+	x.key, x.slot, x.unique = &t.key, -1, true
+	return x
 }
 
 func (t *tableInfo) newIndex(name string, parts []shapePart, comment string, primary bool) *Index {
@@ -76,7 +81,7 @@ func (x *Index) Expressions() []string {
 }
 
 // IsUnique implements sql.Index.
-func (x *Index) IsUnique() bool { return x.primary }
+func (x *Index) IsUnique() bool { return x.unique }
 
 // IsSpatial implements sql.Index.
 func (x *Index) IsSpatial() bool { return false }
@@ -126,18 +131,19 @@ var (
 	_ sql.IndexSearchableTable  = (*Table)(nil)
 )
 
-// GetIndexes implements sql.IndexAddressable. Secondary indexes are left out while a query is planned: reading by
-// one is a scan, and a join that looks rows up by it would scan once per row.
+// GetIndexes implements sql.IndexAddressable. Secondary indexes that cannot be searched, or only in part because prefixes of
+// their columns count, are left out while a query is planned.
 func (t *Table) GetIndexes(ctx *sql.Context) ([]sql.Index, error) {
 	var out []sql.Index
 	if p := t.info.primary(); p != nil {
 		out = append(out, p)
 	}
-	if c := connOf(ctx); !t.keys && (c == nil || !c.stmt.catalog) {
-		return out, nil
-	}
-	for _, s := range t.info.shape.Indexes {
-		out = append(out, t.info.newIndex(s.Name, s.Parts, s.Comment, false))
+	c := connOf(ctx)
+	all := t.keys || c != nil && c.stmt.catalog
+	for i := range t.info.shape.Indexes {
+		if x := t.info.secondary(&t.info.shape.Indexes[i]); all || x.key != nil && x.lengths == nil {
+			out = append(out, x)
+		}
 	}
 	return out, nil
 }
@@ -159,10 +165,10 @@ func (t *Table) LookupPartitions(ctx *sql.Context, lookup sql.IndexLookup) (sql.
 	}
 	x, ok := lookup.Index.(*Index)
 	ranges, ok2 := lookup.Ranges.(sql.MySQLRangeCollection)
-	if !ok || !ok2 || !x.primary {
+	if !ok || !ok2 || x.key == nil {
 		return sql.PartitionsToPartitionIter(onePartition{scans: []lsm.ScanSpec{{}}}), nil
 	}
-	scans, err := t.info.scansFor(ctx, ranges)
+	scans, err := t.info.scansFor(ctx, x, ranges)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,14 @@ type keyPart struct {
 	append func(dst []byte, cell any) ([]byte, error)
 }
 
+// appendCell appends a part of a hidden key; NULL, which only secondary indexes have, sorts first.
+func (p *keyPart) appendCell(dst []byte, cell any) ([]byte, error) {
+	if cell == nil {
+		return rowkey.AppendNull(dst), nil
+	}
+	return p.append(dst, cell)
+}
+
 // keyMap turns rows and bounds into the rowkey.Keys the engine locks and looks up.
 //
 // Three shapes: a natural key is the key columns themselves; any other key is one hidden Binary column holding
@@ -175,7 +183,7 @@ func (m *keyMap) fill(row arrowx.Row) error {
 	var b []byte
 	var err error
 	for _, p := range m.parts {
-		if b, err = p.append(b, row[p.column]); err != nil {
+		if b, err = p.appendCell(b, row[p.column]); err != nil {
 			return err
 		}
 	}
@@ -200,7 +208,7 @@ func (m *keyMap) encode(cells []any) (rowkey.Key, error) {
 	var b []byte
 	var err error
 	for i, c := range cells {
-		if b, err = m.parts[i].append(b, c); err != nil {
+		if b, err = m.parts[i].appendCell(b, c); err != nil {
 			return "", err
 		}
 	}

@@ -27,11 +27,11 @@ type span struct {
 //
 // Bounds are widened where a literal has no exact counterpart in the column's type; the frontend's filter, which
 // stays above the look-up, removes what is too much (I3).
-func (t *tableInfo) scansFor(ctx context.Context, ranges sql.MySQLRangeCollection) ([]lsm.ScanSpec, error) {
+func (t *tableInfo) scansFor(ctx context.Context, x *Index, ranges sql.MySQLRangeCollection) ([]lsm.ScanSpec, error) {
 	spans := make([]span, 0, len(ranges))
 	points := true
 	for _, r := range ranges {
-		s, empty, err := t.spanFor(ctx, r)
+		s, empty, err := t.spanFor(ctx, x, r)
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +45,7 @@ func (t *tableInfo) scansFor(ctx context.Context, ranges sql.MySQLRangeCollectio
 		return nil, nil
 	}
 	slices.SortFunc(spans, func(a, b span) int { return strings.Compare(string(a.lo), string(b.lo)) })
-	if points {
+	if points && x.primary {
 		keys := make([]rowkey.Key, 0, len(spans))
 		for _, s := range spans {
 			if len(keys) == 0 || keys[len(keys)-1] != s.lo {
@@ -67,21 +67,30 @@ func (t *tableInfo) scansFor(ctx context.Context, ranges sql.MySQLRangeCollectio
 	}
 	scans := make([]lsm.ScanSpec, len(merged))
 	for i, s := range merged {
-		scans[i].Range = &lsm.KeyRange{Lo: s.lo, Hi: s.hi}
+		r := lsm.KeyRange{Lo: s.lo, Hi: s.hi}
+		if x.primary {
+			scans[i].Range = &r
+		} else {
+			scans[i].Index = &lsm.IndexRange{Index: x.slot, Range: r}
+		}
 	}
 	return scans, nil
 }
 
 // spanFor encloses one range: equal leading parts, then at most one bounded part.
-func (t *tableInfo) spanFor(ctx context.Context, r sql.MySQLRange) (s span, empty bool, err error) {
+func (t *tableInfo) spanFor(ctx context.Context, x *Index, r sql.MySQLRange) (s span, empty bool, err error) {
 	var cells []any
 	for i, part := range r {
-		if i >= len(t.key.parts) {
+		if i >= len(x.key.parts) {
 			break
 		}
-		column := t.key.parts[i].column
+		column := x.key.parts[i].column
 		if isNullCut(part.UpperBound) {
-			return s, true, nil // key parts are never NULL
+			if _, null := part.UpperBound.(sql.AboveNull); !null || !t.schema.Schema[column].Nullable || x.key.hidden < 0 {
+				return s, true, nil
+			}
+			cells = append(cells, nil)
+			continue
 		}
 		if t.equalsNone(ctx, column, part) {
 			return s, true, nil
@@ -92,35 +101,35 @@ func (t *tableInfo) spanFor(ctx context.Context, r sql.MySQLRange) (s span, empt
 			cells = append(cells, lo)
 			continue
 		}
-		return t.boundedSpan(cells, column, lo, okLo, hi, okHi)
+		return t.boundedSpan(x, cells, column, lo, okLo, hi, okHi)
 	}
-	k, err := t.key.encode(cells)
+	k, err := x.key.encode(cells)
 	if err != nil {
 		return s, false, err
 	}
-	if len(cells) == len(t.key.parts) {
+	if len(cells) == len(x.key.parts) {
 		return span{lo: k, hi: after(k), point: true}, false, nil
 	}
 	return span{lo: k, hi: after(k)}, false, nil
 }
 
 // boundedSpan is the span of the equal parts cells followed by a part between lo and hi, both inclusive.
-func (t *tableInfo) boundedSpan(cells []any, column int, lo any, okLo bool, hi any, okHi bool) (s span, empty bool, err error) {
-	start, err := t.key.encode(cells)
+func (t *tableInfo) boundedSpan(x *Index, cells []any, column int, lo any, okLo bool, hi any, okHi bool) (s span, empty bool, err error) {
+	start, err := x.key.encode(cells)
 	if err != nil {
 		return s, false, err
 	}
 	s = span{lo: start, hi: after(start)}
-	if !t.rangeable(column) {
+	if !t.rangeable(x, column) {
 		return s, false, nil
 	}
 	if okLo {
-		if s.lo, err = t.key.encode(append(slices.Clone(cells), lo)); err != nil {
+		if s.lo, err = x.key.encode(append(slices.Clone(cells), lo)); err != nil {
 			return s, false, err
 		}
 	}
 	if okHi {
-		k, err := t.key.encode(append(slices.Clone(cells), hi))
+		k, err := x.key.encode(append(slices.Clone(cells), hi))
 		if err != nil {
 			return s, false, err
 		}
@@ -131,12 +140,12 @@ func (t *tableInfo) boundedSpan(cells []any, column int, lo any, okLo bool, hi a
 
 // rangeable reports whether the order of a column's key bytes is the order of the frontend's comparison.
 // ENUM and SET compare as text in MySQL but sort as numbers.
-func (t *tableInfo) rangeable(column int) bool {
+func (t *tableInfo) rangeable(x *Index, column int) bool {
 	typ := t.schema.Schema[column].Type
 	if types.IsEnum(typ) || types.IsSet(typ) {
 		return false
 	}
-	for _, p := range t.key.parts {
+	for _, p := range x.key.parts {
 		if p.column == column {
 			return orderedKeyPart(typ, p.length)
 		}

@@ -106,7 +106,7 @@ func (x *Index) PrefixLengths() []uint16 {
 
 // Order implements sql.OrderedIndex.
 func (x *Index) Order(*sql.Context) sql.IndexOrder {
-	if x.primary && x.table.key.ordered {
+	if x.key != nil && x.key.ordered {
 		return sql.IndexOrderAsc
 	}
 	return sql.IndexOrderNone

@@ -37,8 +37,9 @@ type tableInfo struct {
 	codecs    []codec // per visible column
 	schema    sql.PrimaryKeySchema
 	key       keyMap
-	rowID     int    // physical position of the hidden row id, -1 if the table has a key
-	zoned     []bool // which columns are TIMESTAMP; nil if none is
+	indexes   []tableIndex // kept secondary indexes, in the engine's order
+	rowID     int          // physical position of the hidden row id, -1 if the table has a key
+	zoned     []bool       // which columns are TIMESTAMP; nil if none is
 }
 
 // newTableInfo builds the frontend's view of a stored table.
@@ -85,7 +86,7 @@ func newTableInfo(ctx context.Context, entry *engine.TableEntry) (*tableInfo, er
 	if !entry.Schema.Equal(l.schema) && entry.Schema.NumFields() != l.schema.NumFields() {
 		return nil, errs.Corrupt(entry.Path, -1, "the shape has %d physical columns, the schema %d", l.schema.NumFields(), entry.Schema.NumFields())
 	}
-	t.key, t.rowID = l.key, l.rowID
+	t.key, t.rowID, t.indexes = l.key, l.rowID, l.indexes
 	for _, o := range l.ordinals {
 		columns[o].PrimaryKey = true
 	}
@@ -118,6 +119,7 @@ type layout struct {
 	schema     *arrow.Schema
 	ordinals   []int // positions of the primary key's columns in key order
 	key        keyMap
+	indexes    []tableIndex
 	rowID      int // physical position of the hidden row id, -1 if there is none
 	autoColumn int
 }
@@ -166,10 +168,30 @@ func newLayout(s *shape, columns sql.Schema, codecs []codec) (layout, error) {
 	for i, c := range l.key.columns {
 		fields[c] = markKey(fields[c], i+1)
 	}
+	for i := range s.Indexes {
+		if !s.Indexes[i].Kept {
+			continue
+		}
+		x, err := newTableIndex(&s.Indexes[i], columns, codecs, position, len(fields))
+		if err != nil {
+			return l, err
+		}
+		if x.key.hidden >= 0 {
+			fields = append(fields, arrow.Field{Name: x.shape.Hidden, Type: arrow.BinaryTypes.Binary, Nullable: true})
+		}
+		l.indexes = append(l.indexes, x)
+	}
 	l.schema = arrow.NewSchema(fields, nil)
 	var err error
-	l.key, err = newKeyMap(l.key, l.schema)
-	return l, err
+	if l.key, err = newKeyMap(l.key, l.schema); err != nil {
+		return l, err
+	}
+	for i := range l.indexes {
+		if l.indexes[i].key, err = newKeyMap(l.indexes[i].key, l.schema); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
 }
 
 // orderedKeyPart reports whether the key encoding of a part sorts as the frontend's comparison does.

@@ -62,11 +62,16 @@ type shapePart struct {
 	Length int    `json:"length,omitempty"`
 }
 
-// shapeIndex is a secondary index: remembered and shown, not used for access.
+// shapeIndex is a secondary index. One that is not kept, of a table made before indexes were, is only remembered and
+// shown. A kept one is over the physical column Hidden, which holds the parts in an order-preserving form, or over its only
+// part if Hidden is empty.
 type shapeIndex struct {
 	Name    string      `json:"name"`
 	Parts   []shapePart `json:"parts"`
 	Comment string      `json:"comment,omitempty"`
+	Unique  bool        `json:"unique,omitempty"`
+	Kept    bool        `json:"kept,omitempty"`
+	Hidden  string      `json:"hidden,omitempty"`
 }
 
 // shapeCheck is a CHECK constraint, evaluated by the frontend on every write.

@@ -99,7 +99,13 @@ func (t *Table) CreateIndex(ctx *sql.Context, def sql.IndexDef) error {
 
 // addIndex notes an index of a table that has rows, perhaps: it is not searched.
 func (t *Table) addIndex(ctx *sql.Context, def sql.IndexDef) error {
-	return t.changeShape(ctx, func(s *shape) error { return s.addIndex(&def) })
+	return t.changeShape(ctx, func(s *shape) error {
+		if err := s.addIndex(&def); err != nil {
+			return err
+		}
+		s.Indexes[len(s.Indexes)-1].Kept = false // Why: it has no entries of the rows there are
+		return nil
+	})
 }
 
 // DropIndex implements sql.IndexAlterableTable.

@@ -74,7 +74,7 @@ func (d *Database) createTable(ctx *sql.Context, name string, schema sql.Primary
 		return err
 	}
 	_, err = d.provider.engine.CreateTable(ctx, d.name, name, engine.TableDef{
-		Schema: l.schema, Shape: b, AutoColumn: l.autoColumn, NextAuto: start, Sharding: spread,
+		Schema: l.schema, Shape: b, AutoColumn: l.autoColumn, NextAuto: start, Sharding: spread, Indexes: l.indexDefs(),
 	})
 	switch {
 	case errors.Is(err, errs.ErrExists):
@@ -174,8 +174,6 @@ func (s *shape) addStatement(ctx *sql.Context, n *plan.CreateTable) (start uint6
 // addIndex notes a secondary index. What would have to be enforced or searched is refused.
 func (s *shape) addIndex(def *sql.IndexDef) error {
 	switch {
-	case def.IsUnique():
-		return notSupported("UNIQUE keys other than the primary key")
 	case def.IsFullText():
 		return notSupported("FULLTEXT indexes")
 	case def.IsSpatial():
@@ -183,7 +181,7 @@ func (s *shape) addIndex(def *sql.IndexDef) error {
 	case def.IsVector():
 		return notSupported("VECTOR indexes")
 	}
-	idx := shapeIndex{Name: def.Name, Comment: def.Comment}
+	idx := shapeIndex{Name: def.Name, Comment: def.Comment, Unique: def.IsUnique(), Kept: true}
 	for _, c := range def.Columns {
 		if c.Expression != nil {
 			return notSupported("functional indexes")
@@ -196,6 +194,9 @@ func (s *shape) addIndex(def *sql.IndexDef) error {
 	}
 	if s.index(idx.Name) != nil {
 		return sql.ErrDuplicateKey.New(idx.Name)
+	}
+	if !s.storedAlone(idx) {
+		idx.Hidden = s.freeHiddenName()
 	}
 	s.Indexes = append(s.Indexes, idx)
 	return nil
