@@ -262,18 +262,26 @@ func TestTheyReadOurs(t *testing.T) {
 	st := localStore(t, dir)
 	d := makeTable(t, st, 9000)
 	var op table.CreateIndex
-	for _, f := range d.Schema().Fields[1:] {
-		op.New = append(op.New, indexColumn(t, st, d, f, allFragments(d), btree.Options{}))
+	segments := 0
+	for i, f := range d.Schema().Fields[1:] {
+		covers := []*roaring.Bitmap{allFragments(d)}
+		if i%3 == 0 { // two segments of one index
+			covers = []*roaring.Bitmap{roaring.BitmapOf(0), roaring.BitmapOf(1)}
+		}
+		for _, cover := range covers {
+			op.New = append(op.New, indexColumn(t, st, d, f, cover, btree.Options{}))
+			segments++
+		}
 	}
 	d, err := d.Commit(t.Context(), op)
 	require.NoError(t, err)
 	d, _, err = d.DeleteWhere(t.Context(), predicate.Compare{Op: predicate.Lt, Value: int64(40)})
 	require.NoError(t, err)
 	requireUsed(t, path, 25)
-	require.Equal(t, 25, requireTheirs(t, st, 5))
+	require.Equal(t, segments, requireTheirs(t, st, 5))
 
 	oracle.RunPython(t, "scalar_index.py", "compact", path)
 	oracle.RunPython(t, "scalar_index.py", "extend", path)
 	requireUsed(t, path, 25)
-	require.Equal(t, 25, requireTheirs(t, st, 5))
+	require.GreaterOrEqual(t, requireTheirs(t, st, 5), 25)
 }

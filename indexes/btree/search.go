@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -241,24 +242,7 @@ func (x *Index) searchSpan(ctx context.Context, s span, found *collector) error 
 	if err != nil || t.count == t.nullMaxs {
 		return err
 	}
-	first := t.nullMaxs
-	if s.from.set {
-		first = t.firstFrom(t.nullMaxs, s.from.at, s.from.after)
-	}
-	last := t.count // the first page behind the span
-	if s.to.set {
-		for lo, hi := max(first, t.nullMins), t.count; ; {
-			if lo >= hi {
-				last = max(lo, first)
-				break
-			}
-			if mid := (lo + hi) / 2; t.beginsAbove(mid, s.to.at, s.to.after) {
-				hi = mid
-			} else {
-				lo = mid + 1
-			}
-		}
-	}
+	first, last := t.pagesOf(s)
 	if first >= last {
 		return nil
 	}
@@ -278,6 +262,31 @@ func (x *Index) searchSpan(ctx context.Context, s span, found *collector) error 
 	return nil
 }
 
+// pagesOf returns the pages [first, last) that can hold values of a span; first >= last: none.
+func (t *pageTable) pagesOf(s span) (first, last int) {
+	first, last = t.nullMaxs, t.count
+	if s.from.set {
+		first = t.firstFrom(first, s.from.at, s.from.after)
+	}
+	if s.to.set {
+		from := max(first, t.nullMins)
+		last = from + sort.Search(max(0, t.count-from), func(i int) bool { return t.beginsAbove(from+i, s.to.at, s.to.after) })
+	}
+	return first, last
+}
+
+// valuesOf returns which values [from, to) of a page are in a span; from >= to: none.
+func (p *page) valuesOf(s span) (from, to int) {
+	from, to = 0, p.values.len()
+	if s.from.set {
+		from = p.values.position(s.from)
+	}
+	if s.to.set {
+		to = p.values.position(s.to)
+	}
+	return from, to
+}
+
 // searchEnd collects what the first or last page of a span has of it.
 func (x *Index) searchEnd(ctx context.Context, t *pageTable, number int, s span, found *collector) error {
 	pages, err := x.load(ctx, t, number, number+1)
@@ -285,14 +294,7 @@ func (x *Index) searchEnd(ctx context.Context, t *pageTable, number int, s span,
 		return err
 	}
 	p := pages[0]
-	from, to := 0, p.values.len()
-	if s.from.set {
-		from = p.values.position(s.from)
-	}
-	if s.to.set {
-		to = p.values.position(s.to)
-	}
-	if from < to {
+	if from, to := p.valuesOf(s); from < to {
 		found.add(p.ids[p.nulls+from : p.nulls+to])
 	}
 	return nil
