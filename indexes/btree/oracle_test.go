@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -284,4 +285,52 @@ func TestTheyReadOurs(t *testing.T) {
 	oracle.RunPython(t, "scalar_index.py", "extend", path)
 	requireUsed(t, path, 25)
 	require.GreaterOrEqual(t, requireTheirs(t, st, 5), 25)
+}
+
+// TestTheyReadCorners: pages of NULLs only, one value over several pages, very long values, a segment without rows.
+func TestTheyReadCorners(t *testing.T) {
+	oracle.Python(t)
+	dir := t.TempDir()
+	st := localStore(t, dir)
+	const rows = 9000
+	fields := []arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int64}}
+	for _, f := range []struct {
+		name string
+		typ  arrow.DataType
+	}{{"int64", arrow.PrimitiveTypes.Int64}, {"int32", arrow.PrimitiveTypes.Int32}, {"utf8", arrow.BinaryTypes.String}} {
+		fields = append(fields, arrow.Field{Name: f.name, Type: f.typ, Nullable: true})
+	}
+	sc := arrow.NewSchema(fields, nil)
+	s, err := schema.FromArrow(sc)
+	require.NoError(t, err)
+	d, err := table.Create(t.Context(), st, tableRoot, s, table.CreateOptions{})
+	require.NoError(t, err)
+	b := array.NewRecordBuilder(alloc(), sc)
+	for i := range rows {
+		b.Field(0).(*array.Int64Builder).Append(int64(i))
+		b.Field(1).AppendNull()
+		b.Field(2).(*array.Int32Builder).Append(42)
+		if i%100 == 0 {
+			b.Field(3).(*array.StringBuilder).Append(strings.Repeat("long ", 20_000) + strconv.Itoa(i%300))
+		} else {
+			b.Field(3).(*array.StringBuilder).Append("")
+		}
+	}
+	d, err = d.Append(t.Context(), table.Records(sc, b.NewRecordBatch()), table.WriteOptions{})
+	require.NoError(t, err)
+	var op table.CreateIndex
+	for _, f := range d.Schema().Fields[1:] {
+		op.New = append(op.New, indexColumn(t, st, d, f, allFragments(d), btree.Options{}))
+		id := uuid.New()
+		typ, err := f.DataType()
+		require.NoError(t, err)
+		_, err = btree.Build(t.Context(), store.NewDir(st, indexes.SegmentDir(tableRoot, id), nil), typ, batches(), btree.Options{})
+		require.NoError(t, err)
+		e, err := indexes.NewEntry(indexes.BTree, id, f.Name+"_idx", f.ID, roaring.New(), nil, nil)
+		require.NoError(t, err)
+		op.New = append(op.New, e)
+	}
+	_, err = d.Commit(t.Context(), op)
+	require.NoError(t, err)
+	requireUsed(t, filepath.Join(dir, tableRoot), 3)
 }
