@@ -131,7 +131,7 @@ func BenchmarkPartition(b *testing.B) {
 		}
 	}
 	fresh := func() *Translation {
-		tr, err := New(decode(b, content), Options{Root: &dir}).For(ctx, bitmap(0, 1, 2, 3))
+		tr, err := New(decode(b, content), Options{Maps: In(dir)}).For(ctx, bitmap(0, 1, 2, 3))
 		require.NoError(b, err)
 		return tr
 	}

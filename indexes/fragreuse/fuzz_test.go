@@ -203,7 +203,7 @@ func TestPartitionLimit(t *testing.T) {
 		to = append(to, uint64(100+d), sent[d], 0)
 	}
 	content := contentOf(partition(p, digests(1, uint64(len(labels)), 1), digests(to...)))
-	h := New(decode(t, content), Options{Root: &dir})
+	h := New(decode(t, content), Options{Maps: In(dir)})
 	tr, err := h.For(ctx, bitmap(1))
 	require.NoError(t, err)
 	require.Equal(t, uint64(n), tr.Coverage().GetCardinality())
@@ -235,7 +235,7 @@ func TestEmptySources(t *testing.T) {
 	ctx := context.Background()
 	dir := memDir()
 	p := writeMap(t, dir, 1, blockRowsDefault)
-	h := New(decode(t, contentOf(partition(p, digests(1, 0, 0), digests(2, 0, 0)))), Options{Root: &dir})
+	h := New(decode(t, contentOf(partition(p, digests(1, 0, 0), digests(2, 0, 0)))), Options{Maps: In(dir)})
 	tr, err := h.For(ctx, bitmap(1))
 	require.NoError(t, err)
 	list := addrs(t, "1:0")
@@ -244,6 +244,6 @@ func TestEmptySources(t *testing.T) {
 	require.Equal(t, "-", spell(list))
 	// All rows deleted.
 	p = writeMap(t, dir, 1, blockRowsDefault, Deleted, Deleted)
-	h = New(decode(t, contentOf(partition(p, digests(1, 2, 2), digests(2, 0, 0)))), Options{Root: &dir})
+	h = New(decode(t, contentOf(partition(p, digests(1, 2, 2), digests(2, 0, 0)))), Options{Maps: In(dir)})
 	requireTranslates(t, h, "1:0 1:1 1:2", "- - -")
 }

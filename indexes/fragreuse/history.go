@@ -20,13 +20,11 @@ import (
 // Gone marks an address that leads to no row of the coverage.
 const Gone = rowaddr.Addr(1<<64 - 1)
 
-// Options say where the row maps of stable partitions are. The zero value serves histories without any.
+// Options say where the row maps of stable partitions are. The zero value is what Open fills in from the version.
 type Options struct {
-	// Root is the directory of the table, where row maps without a base id lie; nil: they cannot be read.
-	Root *store.Dir
-	// Base resolves a base id of the manifest to the directory it stands for; nil, or an error: the mapping cannot be
-	// followed, and what depends on it is scanned.
-	Base func(id uint32) (store.Dir, error)
+	// Maps returns the directory below which the row maps with a base id lie; nil stands for the table's own. An error: the
+	// mapping cannot be followed, and what depends on it is scanned.
+	Maps func(base *uint32) (store.Dir, error)
 	// Blocks keeps decoded blocks of row maps, which take 256 KiB each; nil: a cache of its own.
 	Blocks *store.Cache
 }
@@ -91,6 +89,12 @@ func Open(ctx context.Context, d *table.Dataset, o Options) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Maps == nil {
+		o.Maps = func(id *uint32) (store.Dir, error) {
+			base, err := d.ReuseBase(id)
+			return store.NewDir(base.Store, base.Dir, nil), err
+		}
+	}
 	return New(reuse, o), nil
 }
 
@@ -115,7 +119,7 @@ func (s *step) load(ctx context.Context, o Options) error {
 	}
 	err := s.decode(ctx, o)
 	// Only what the bytes say is final; a store that does not answer may do so next time.
-	if err == nil || errors.Is(err, errs.ErrCorruption) || errors.Is(err, errs.ErrUnsupported) {
+	if err == nil || errors.Is(err, errs.ErrCorruption) || errors.Is(err, errs.ErrUnsupported) || errors.Is(err, errs.ErrLimit) {
 		s.loaded, s.err = true, err
 	}
 	return err
@@ -158,17 +162,24 @@ func (s *step) decode(ctx context.Context, o Options) (err error) {
 }
 
 func (o Options) mapDir(p *table.ReusePartition) (store.Dir, error) {
-	switch {
-	case p.BaseID == nil && o.Root != nil:
-		return *o.Root, nil
-	case p.BaseID != nil && o.Base != nil:
-		d, err := o.Base(*p.BaseID)
-		if err != nil {
-			return store.Dir{}, fmt.Errorf("row map %s under base %d: %w: %w", p.MapID, *p.BaseID, errs.ErrUnsupported, err)
-		}
-		return d, nil
+	if o.Maps == nil {
+		return store.Dir{}, fmt.Errorf("row map %s: no place to read it from: %w", p.MapID, errs.ErrUnsupported)
 	}
-	return store.Dir{}, fmt.Errorf("row map %s: no place to read it from: %w", p.MapID, errs.ErrUnsupported)
+	dir, err := o.Maps(p.BaseID)
+	if err != nil {
+		return store.Dir{}, fmt.Errorf("row map %s: %w: %w", p.MapID, errs.ErrUnsupported, err)
+	}
+	return dir, nil
+}
+
+// In is the Options.Maps of a table whose row maps all lie below dir, its own directory.
+func In(dir store.Dir) func(base *uint32) (store.Dir, error) {
+	return func(base *uint32) (store.Dir, error) {
+		if base != nil {
+			return store.Dir{}, fmt.Errorf("base path %d: %w", *base, errs.ErrUnsupported)
+		}
+		return dir, nil
+	}
 }
 
 // place returns where a position of the stream of surviving rows lies.

@@ -216,7 +216,7 @@ func (m *model) check() {
 	m.r.Shuffle(len(shuffled.Transitions), func(i, j int) {
 		shuffled.Transitions[i], shuffled.Transitions[j] = shuffled.Transitions[j], shuffled.Transitions[i]
 	})
-	h := New(decode(m.t, shuffled), Options{Root: &m.dir})
+	h := New(decode(m.t, shuffled), Options{Maps: In(m.dir)})
 	where := make(map[int]rowaddr.Addr)
 	for id, f := range m.fragments {
 		for i, row := range f.rows {
@@ -296,7 +296,7 @@ func TestRandomHistories(t *testing.T) {
 		require.NoError(t, err)
 		seeds = append(seeds, n)
 	} else {
-		for i := range histories(1500, 60000) {
+		for i := range histories(1000, 10000) {
 			seeds = append(seeds, uint64(i))
 		}
 	}

@@ -294,7 +294,7 @@ func (m *tableModel) remap() {
 		m.files[e.UUID] = file
 		return e, nil
 	}
-	next, done, err := Remap(context.Background(), m.d, list[m.r.IntN(len(list))].UUID, Options{Root: &m.dir}, rewrite)
+	next, done, err := Remap(context.Background(), m.d, list[m.r.IntN(len(list))].UUID, Options{}, rewrite)
 	require.NoError(m.t, err)
 	if m.d = next; done {
 		m.done["remapped"]++
@@ -319,7 +319,7 @@ func (m *tableModel) check() {
 	ctx := context.Background()
 	d, err := table.Open(ctx, m.st, modelRoot)
 	require.NoError(m.t, err)
-	h, err := Open(ctx, d, Options{Root: &m.dir})
+	h, err := Open(ctx, d, Options{})
 	require.NoError(m.t, err)
 	for _, e := range m.entries() {
 		t, err := h.Segment(ctx, e.UUID, e.Fragments)
@@ -355,7 +355,7 @@ func (m *tableModel) check() {
 
 // TestRandomTables: random histories of whole tables; every index agrees with its rows after every step.
 func TestRandomTables(t *testing.T) {
-	seeds := make([]uint64, histories(400, 20000))
+	seeds := make([]uint64, histories(400, 5000))
 	for i := range seeds {
 		seeds[i] = uint64(i)
 	}

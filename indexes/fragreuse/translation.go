@@ -59,7 +59,7 @@ func (h *History) For(ctx context.Context, covered *roaring.Bitmap) (*Translatio
 			continue
 		}
 		switch err := s.load(ctx, h.o); {
-		case errors.Is(err, errs.ErrUnsupported):
+		case errors.Is(err, errs.ErrUnsupported) || errors.Is(err, errs.ErrLimit):
 			return h.without(ctx, covered, s)
 		case err != nil:
 			return nil, fmt.Errorf("translate by the fragment reuse history: %w", err)

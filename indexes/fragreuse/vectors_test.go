@@ -86,7 +86,7 @@ func TestVectorPartition(t *testing.T) {
 	require.Equal(t, "1", key)
 
 	content := &pb.FragmentReuseContent{Transitions: []*pb.FragmentReuseTransition{partition(p, digests(5, 4, 1, 6, 3, 0), digests(8, 3, 0, 7, 3, 0))}}
-	h := New(decode(t, content), Options{Root: &dir})
+	h := New(decode(t, content), Options{Maps: In(dir)})
 	const from, to = "5:0 5:1 5:2 5:3 6:0 6:1 6:2 4:0 8:1", "8:0 7:0 - 7:1 8:1 7:2 8:2 4:0 8:1"
 	requireTranslates(t, h, from, to)
 	requireTranslates(t, h, "6:2 6:2 5:0", "8:2 8:2 8:0")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
@@ -93,17 +94,29 @@ func (p *ReusePartition) Object() string {
 }
 
 // FragmentReuse returns the history of the version, nil if it has none. errs.ErrCorruption for a history that cannot be
-// right; errs.ErrUnsupported for one of a newer kind, or whose bytes lie under another base path. After any error no
+// right; errs.ErrUnsupported for one of a newer kind, or whose bytes lie where nothing leads to. After any error no
 // index of the version may be used: what its entries cover is not known.
 func (d *Dataset) FragmentReuse(ctx context.Context) (*FragmentReuse, error) {
-	h, err := d.env.fragmentReuse(ctx, d.root, d.state)
+	h, err := d.fragmentReuse(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("fragment reuse history of %s version %d: %w", d.root, d.Version(), err)
 	}
 	return h, nil
 }
 
-func (e *env) fragmentReuse(ctx context.Context, root string, s *state) (*FragmentReuse, error) {
+// FragmentReuseUUID names the history of the version without reading it: equal names are equal histories. ok is false if
+// the version has none.
+func (d *Dataset) FragmentReuseUUID() (id uuid.UUID, ok bool) {
+	at := slices.IndexFunc(d.state.indices, isFragmentReuse)
+	if at < 0 {
+		return uuid.Nil, false
+	}
+	id, err := uuid.FromBytes(d.state.indices[at].GetUuid().GetUuid())
+	return id, err == nil
+}
+
+func (d *Dataset) fragmentReuse(ctx context.Context) (*FragmentReuse, error) {
+	s := d.state
 	at := slices.IndexFunc(s.indices, isFragmentReuse)
 	if at < 0 {
 		return nil, nil
@@ -121,7 +134,7 @@ func (e *env) fragmentReuse(ctx context.Context, root string, s *state) (*Fragme
 	}
 	object, raw := s.object, []byte(nil)
 	if x := details.GetExternal(); x != nil {
-		if object, raw, err = e.readReuseContent(ctx, root, s.object, entry, x); err != nil {
+		if object, raw, err = d.readReuseContent(ctx, entry, x); err != nil {
 			return nil, err
 		}
 	} else if raw, err = inlineReuse(s.object, entry.GetIndexDetails().GetValue()); err != nil {
@@ -140,25 +153,36 @@ func (e *env) fragmentReuse(ctx context.Context, root string, s *state) (*Fragme
 }
 
 // readReuseContent reads the content that lies outside the manifest. Its size is recorded and must be right.
-func (e *env) readReuseContent(ctx context.Context, root, manifest string, entry *pb.IndexMetadata, x *pb.ExternalFile) (string, []byte, error) {
+func (d *Dataset) readReuseContent(ctx context.Context, entry *pb.IndexMetadata, x *pb.ExternalFile) (string, []byte, error) {
 	id, err := uuid.FromBytes(entry.GetUuid().GetUuid())
 	switch {
 	case err != nil || !plainSegment(x.Path):
-		return "", nil, errs.Corrupt(manifest, -1, "fragment reuse entry: external content at %q", x.Path)
-	case entry.BaseId != nil:
-		return "", nil, fmt.Errorf("external content under another base path: %w", errs.ErrUnsupported)
+		return "", nil, errs.Corrupt(d.state.object, -1, "fragment reuse entry: external content at %q", x.Path)
 	case x.Size > fragmentReuseBytesMax || x.Offset > fragmentReuseBytesMax:
 		return "", nil, fmt.Errorf("external content of %d bytes at %d: %w", x.Size, x.Offset, errs.ErrLimit)
 	}
-	object := join(root, indicesDir, id.String(), x.Path)
-	b, err := e.st.ReadAll(ctx, object, 2*fragmentReuseBytesMax)
+	at, err := d.place(entry.BaseId, indicesDir, join(id.String(), x.Path))
+	if err != nil {
+		return "", nil, err
+	}
+	b, err := at.st.ReadAll(ctx, at.name, 2*fragmentReuseBytesMax)
 	if err != nil {
 		return "", nil, err
 	}
 	if end := x.Offset + x.Size; uint64(len(b)) < end || x.Offset == 0 && uint64(len(b)) != end {
-		return "", nil, errs.Corrupt(object, -1, "%d bytes, the manifest says %d at %d", len(b), x.Size, x.Offset)
+		return "", nil, errs.Corrupt(at.name, -1, "%d bytes, the manifest says %d at %d", len(b), x.Size, x.Offset)
 	}
-	return object, b[x.Offset : x.Offset+x.Size], nil
+	return at.name, b[x.Offset : x.Offset+x.Size], nil
+}
+
+// ReuseBase returns the directory below which the row maps with a base id lie; nil stands for the table's own. It fails
+// where nothing says where a base path leads (errs.ErrUnsupported), or the version does not have it (errs.ErrCorruption).
+func (d *Dataset) ReuseBase(id *uint32) (Base, error) {
+	at, err := d.place(id, FragmentReuseDir, "")
+	if err != nil {
+		return Base{}, err
+	}
+	return Base{Store: at.st, Dir: strings.TrimSuffix(strings.TrimSuffix(at.name, FragmentReuseDir), "/")}, nil
 }
 
 // DecodeFragmentReuse parses the serialised content of a fragment reuse entry of the given index_version: untrusted

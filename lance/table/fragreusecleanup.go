@@ -10,7 +10,7 @@ import (
 // markMaps notes the row maps that a version names. Of a history that cannot be read nothing is known: then no row map
 // is removed in this sweep. Spec: Fragment Reuse Index, "Expected Use Pattern".
 func (w *sweep) markMaps(ctx context.Context, s *state, into map[string]bool) {
-	h, err := (&env{st: w.st}).fragmentReuse(ctx, w.root, s)
+	h, err := (&Dataset{env: &env{st: w.st}, root: w.root, state: s}).fragmentReuse(ctx)
 	if err != nil || h.Maintainable() != nil {
 		w.keepMaps = true
 		return

@@ -40,7 +40,7 @@ func remappable(e *pb.IndexMetadata) bool {
 
 // reuse returns the history of the parent. One that cannot be read or maintained makes the operation unsupported.
 func (b *builder) reuse(ctx context.Context) (*FragmentReuse, error) {
-	h, err := b.env.fragmentReuse(ctx, b.from.root, b.parent)
+	h, err := b.from.fragmentReuse(ctx)
 	if err == nil {
 		err = h.Maintainable()
 	}
@@ -213,6 +213,8 @@ func (b *builder) transition(ctx context.Context, g recordedGroup) (*pb.Fragment
 		switch {
 		case p.MapID == uuid.Nil || p.Size == 0:
 			return nil, fmt.Errorf("stable partition without a row map: %w", errs.ErrInvalid)
+		case p.BaseID != nil && !slices.ContainsFunc(b.m.BasePaths, func(x *pb.BasePath) bool { return x.GetId() == *p.BaseID }):
+			return nil, fmt.Errorf("row map under base path %d, which the table does not have: %w", *p.BaseID, errs.ErrInvalid)
 		case len(t.Destinations) == 0 || len(t.Destinations) > PartitionDestinationsMax:
 			return nil, fmt.Errorf("stable partition into %d fragments: %w", len(t.Destinations), errs.ErrLimit)
 		}

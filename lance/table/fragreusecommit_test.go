@@ -160,7 +160,8 @@ func TestTaggedHistory(t *testing.T) {
 	require.Nil(t, reuseOf(t, d))
 	require.Equal(t, both, d.state.m.ReaderFeatureFlags&both)
 
-	for _, p := range []*ReusePartition{{Size: 1}, {MapID: uuid.New()}} {
+	base := uint32(3)
+	for _, p := range []*ReusePartition{{Size: 1}, {MapID: uuid.New()}, {MapID: uuid.New(), Size: 1, BaseID: &base}} {
 		g := rewriteGroup(d, 4, 7)
 		g.Partition = p
 		e := indexOn("again", 0, 7)

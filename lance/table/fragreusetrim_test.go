@@ -174,3 +174,34 @@ func TestCleanupOfRowMaps(t *testing.T) {
 	require.False(t, there(name))
 	require.NotZero(t, d.state.m.ReaderFeatureFlags&flagFragmentReuse)
 }
+
+// TestCompactLooksThroughTheHistory: fragments are joined with those that the same indexes cover today.
+func TestCompactLooksThroughTheHistory(t *testing.T) {
+	ctx := context.Background()
+	d := create(t, objstore.NewMem(), CreateOptions{})
+	for i := range 4 {
+		d = commit(t, d, Append{Fragments: []*Fragment{fragment(t, d, rowsOf(t, "a", 10*i, 10*i+10))}})
+	}
+	d = commit(t, d, CreateIndex{New: []IndexEntry{indexOn("a", 0, 0, 1, 2, 3)}})
+	d = commit(t, d, Delete{Updated: []*Fragment{deleteRows(t, d, 1, 3, 4)}})
+	rows := scan(t, d, 0, 1)
+	next, done, err := d.Compact(ctx, CompactOptions{FragmentRows: 18, DeferRemap: true})
+	require.NoError(t, err)
+	require.Equal(t, 2, done.Groups)
+	require.Equal(t, rows, scan(t, next, 0, 1))
+	require.Equal(t, []uint32{4, 5, 6}, effective(t, next, "a"))
+	d = commit(t, next, Append{Fragments: []*Fragment{fragment(t, next, rowsOf(t, "a", 40, 45)), fragment(t, next, rowsOf(t, "a", 45, 50))}})
+	rows = scan(t, d, 0, 1)
+	next, done, err = d.Compact(ctx, CompactOptions{DeferRemap: true})
+	require.NoError(t, err)
+	require.Equal(t, 2, done.Groups, "the covered ones and the others")
+	require.Equal(t, rows, scan(t, next, 0, 1))
+	h := reuseOf(t, next)
+	require.Len(t, h.content.LegacyVersions, 2)
+	require.Len(t, h.content.LegacyVersions[1].Groups, 1, "nobody follows the others")
+	require.Len(t, effective(t, next, "a"), 1)
+	again, done, err := next.Compact(ctx, CompactOptions{KeepIndexed: true, DeferRemap: true})
+	require.NoError(t, err)
+	require.Zero(t, done.Groups)
+	require.Same(t, next, again)
+}

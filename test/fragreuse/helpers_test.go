@@ -104,11 +104,6 @@ func (b *bench) open() *table.Dataset {
 	return d
 }
 
-func (b *bench) options() fragreuse.Options {
-	dir := store.NewDir(b.st, root, nil)
-	return fragreuse.Options{Root: &dir}
-}
-
 // question is one filter on a column, in the three forms it is asked in.
 type question struct {
 	column string
@@ -202,7 +197,7 @@ func (b *bench) check(covers map[string]uint64) (seen checked) {
 	b.t.Helper()
 	ctx := context.Background()
 	d := b.open()
-	h, err := fragreuse.Open(ctx, d, b.options())
+	h, err := fragreuse.Open(ctx, d, fragreuse.Options{})
 	require.NoError(b.t, err)
 	live, _ := b.scanned(d, nil)
 	alive := rowaddr.NewTreemap()

@@ -36,7 +36,7 @@ func (b *bench) remapAll() (n int) {
 		if info, ok := indexes.KindOf(e.DetailsType); !ok || !info.Remappable {
 			continue
 		}
-		_, done, err := fragreuse.Remap(ctx, b.open(), e.UUID, b.options(), b.rewrite)
+		_, done, err := fragreuse.Remap(ctx, b.open(), e.UUID, fragreuse.Options{}, b.rewrite)
 		require.NoError(b.t, err)
 		if done {
 			n++
@@ -198,7 +198,7 @@ func TestExternal(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, h.External)
 		b.covered()
-		r, err := fragreuse.Open(ctx, d, b.options())
+		r, err := fragreuse.Open(ctx, d, fragreuse.Options{})
 		require.NoError(t, err)
 		b.sameTranslation(d, r)
 		q := compare("id", 0, predicate.Ge, int64(rows-9), indexes.Range{Low: indexes.Bound{Value: int64(rows - 9)}}, "id >= 1799991")

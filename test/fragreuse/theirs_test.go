@@ -1,9 +1,17 @@
 package fragreuse
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
+
+	"lancesql/indexes"
+	"lancesql/indexes/store"
+	"lancesql/indexes/zonemap"
+	"lancesql/lance/table"
 )
 
 // indexed makes a table of fragments of ten rows with a BTREE on id and s and a BITMAP on c.
@@ -58,4 +66,38 @@ func TestTheirHistory(t *testing.T) {
 	b.do("delete", args{"where": "id % 9 = 4"})
 	b.do("compact", args{"defer": false})
 	b.check(all(b.describe().Rows))
+}
+
+// TestTheirPositions: pylance maps the bitmaps of zone maps, whose files then say nothing of the fragments they name.
+func TestTheirPositions(t *testing.T) {
+	ctx := t.Context()
+	b := start(t)
+	b.do("create", args{"first": 0, "last": 40, "fragment_rows": 10})
+	b.do("index", args{"column": "id", "kind": "ZONEMAP", "name": "z"})
+	b.do("delete", args{"where": "id in (1, 11)"})
+	b.do("compact", args{"defer": true})
+	search := func(want ...uint32) {
+		d := b.open()
+		h, err := d.FragmentReuse(ctx)
+		require.NoError(t, err)
+		entries, err := d.Indexes()
+		require.NoError(t, err)
+		i := slices.IndexFunc(entries, func(e table.IndexEntry) bool { return e.Name == "z" })
+		e := entries[i]
+		s, err := zonemap.Open(ctx, store.NewDir(b.st, indexes.SegmentDir(root, e.UUID), nil),
+			zonemap.Spec{Version: e.Version, Fragments: h.PositionalCoverage(e.Fragments), Type: arrow.PrimitiveTypes.Int64})
+		require.NoError(t, err)
+		defer s.Close()
+		r, err := s.Search(ctx, indexes.Equals(int64(12)))
+		require.NoError(t, err)
+		covered := r.Fragments.ToArray()
+		require.Equal(t, roaring.BitmapOf(want...).ToArray(), covered)
+	}
+	search()
+	b.do("touch", nil)
+	entries, err := b.open().Indexes()
+	require.NoError(t, err)
+	require.Equal(t, []uint32{4}, entries[0].Fragments.ToArray(), "the entry claims what the file does not have")
+	search()
+	b.check(nil)
 }
