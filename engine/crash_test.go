@@ -57,7 +57,7 @@ func play(ctx context.Context, d disk, p planted) (o outcome, err error) {
 	if err := createTestTable(ctx, e); err != nil {
 		return o, err
 	}
-	if _, err := e.CreateTable(ctx, "db", "u", testDef()); err != nil {
+	if _, err := e.CreateTable(ctx, "db", "u", shardedDef()); err != nil {
 		return o, err
 	}
 	o.created = true

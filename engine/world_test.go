@@ -86,6 +86,13 @@ func createTestTable(ctx context.Context, e *Engine) error {
 
 func testDef() TableDef { return TableDef{Schema: testSchema(), Shape: []byte(`{}`), AutoColumn: -1} }
 
+// shardedDef spreads the rows over two shards.
+func shardedDef() TableDef {
+	def := testDef()
+	def.Sharding = lsm.Sharding{Column: "id", Buckets: 2}
+	return def
+}
+
 func testTable(e *Engine) *TableEntry { return namedTable(e, "t") }
 
 func namedTable(e *Engine, name string) *TableEntry {

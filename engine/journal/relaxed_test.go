@@ -162,3 +162,37 @@ func TestStartRecordsCarryCounters(t *testing.T) {
 	require.Equal(t, from, w.From())
 	require.NoError(t, w.Close())
 }
+
+// TestCrashInOpen: opening stops at any operation, and again, and then works.
+func TestCrashInOpen(t *testing.T) {
+	fs := faultfs.New(vfs.NewCrashableMem(), faultfs.Plan{})
+	w, _, err := openAll(fs)
+	require.NoError(t, err)
+	for w.Bytes() < 6*testSegment {
+		_, err := w.Append(t.Context(), record(2))
+		require.NoError(t, err)
+	}
+	last := w.Next() - 1
+	// A start record without the removal that follows it, as a crash may leave them.
+	_, err = w.Append(t.Context(), &Record{Kind: Start, From: last})
+	require.NoError(t, err)
+	clone, err := fs.CrashClone(faultfs.CloneConfig{})
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	for n := int64(1); ; n++ {
+		broken := faultfs.New(clone, faultfs.Plan{CrashAt: n})
+		w, _, err := openAll(broken)
+		if err == nil {
+			require.NoError(t, w.Close())
+			require.Greater(t, n, int64(3))
+			break
+		}
+		clone, err = broken.CrashClone(faultfs.CloneConfig{UnsyncedPercent: 100})
+		require.NoError(t, err)
+	}
+	w, got, err := openAll(clone)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.Equal(t, last, got[0].J)
+	require.NoError(t, w.Close())
+}

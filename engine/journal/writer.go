@@ -81,7 +81,7 @@ func Open(_ context.Context, dir *logfile.Dir, o Options, visit func(Record) err
 	}
 	w := &Writer{dir: dir, o: o.withDefaults(), turn: make(chan struct{}, 1), kept: segments, free: free, next: 1, nextID: 1}
 	if err := w.recover(visit); err != nil {
-		closeAll(segments)
+		closeAll(w.kept) // not segments: those released are closed
 		return nil, err
 	}
 	return w, nil
