@@ -103,6 +103,8 @@ func keyPartEncoder(t sql.Type, c codec, length int) (func([]byte, any) ([]byte,
 		}, nil
 	case query.Type_JSON:
 		return nil, sql.ErrJSONIndex.New("")
+	case query.Type_GEOMETRY:
+		return nil, notSupported("keys of spatial columns")
 	default:
 		return appendScalar, nil
 	}

@@ -113,7 +113,7 @@ func (s *shape) index(name string) *shapeIndex {
 func typeText(t sql.Type) (text, collation string) {
 	ct, ok := t.(sql.TypeWithCollation)
 	if !ok {
-		return t.String(), ""
+		return t.String() + sridText(t), ""
 	}
 	text = ct.StringWithTableCollation(ct.Collation())
 	if ct.Collation() == sql.Collation_binary {
@@ -149,7 +149,7 @@ func parseType(ctx context.Context, text, collation string) (sql.Type, error) {
 func newShapeColumn(ctx context.Context, c *sql.Column) (shapeColumn, error) {
 	text, collation := typeText(c.Type)
 	back, err := parseType(ctx, text, collation)
-	if err != nil || !back.Equals(c.Type) {
+	if err != nil || !back.Equals(c.Type) || sridText(back) != sridText(c.Type) {
 		return shapeColumn{}, errUnsupportedType(c.Type)
 	}
 	return shapeColumn{

@@ -79,6 +79,8 @@ func newCodec(t sql.Type) (codec, error) {
 		return setCodec(t)
 	case query.Type_JSON:
 		return jsonCodec(), nil
+	case query.Type_GEOMETRY:
+		return geometryCodec(t), nil
 	default:
 		return codec{}, errUnsupportedType(t)
 	}
