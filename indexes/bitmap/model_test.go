@@ -260,6 +260,21 @@ func TestLimits(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrUnsupported)
 }
 
+// Fragments that the entry does not cover any more are not in answers.
+func TestCoverage(t *testing.T) {
+	ctx := context.Background()
+	rng := rand.New(rand.NewPCG(1, 2))
+	c := columnWith(rng, arrow.PrimitiveTypes.Int8, 300, 0)
+	st := objstore.NewMem()
+	c.segment(t, rng, st, "", 0)
+	s, err := bitmap.Open(ctx, store.NewDir(st, "", nil), bitmap.Spec{Fragments: roaring.BitmapOf(7), Type: c.typ})
+	require.NoError(t, err)
+	res, err := s.Search(ctx, indexes.NotNull{})
+	require.NoError(t, err)
+	require.Equal(t, []uint32{7}, res.Addrs.Fragments())
+	require.Equal(t, s.Coverage(), res.Fragments)
+}
+
 // An index over no rows has an empty file, as the reference's.
 func TestEmptyIndex(t *testing.T) {
 	ctx := context.Background()

@@ -163,6 +163,21 @@ func TestGoldenVersion1(t *testing.T) {
 	}
 }
 
+// Positive NaNs lie above everything: a closed upper bound of NaN has them, an open one does not.
+func TestUpToNaN(t *testing.T) {
+	b, err := zonemap.NewBuilder(arrow.PrimitiveTypes.Float32, zonemap.Options{RowsPerZone: 1})
+	require.NoError(t, err)
+	nan := float32(math.NaN())
+	require.NoError(t, b.Append(arrayOf(t, memory.DefaultAllocator, arrow.PrimitiveTypes.Float32, []any{float32(1), nan}), 0))
+	s := segment(t, arrow.PrimitiveTypes.Float32, []zonemap.Part{{Stats: b.Finish()}}, 1)
+	for open, want := range map[bool]uint64{false: 2, true: 1} {
+		res, err := s.Search(context.Background(), indexes.Range{High: indexes.Bound{Value: nan, Exclusive: open}})
+		require.NoError(t, err)
+		n, _ := res.Addrs.Count()
+		require.Equal(t, want, n, "open %v", open)
+	}
+}
+
 // A file of one version must not be read as the other: version 0 where 1 is said lacks a column.
 func TestVersionsAreToldApart(t *testing.T) {
 	ctx := context.Background()

@@ -374,7 +374,7 @@ func TestPruneExpressions(t *testing.T) {
 			e := manyColumns(rng, cols, 3)
 			sel, err := zonemap.Prune(e, func(c int) []*zonemap.Segment { return maps[c] })
 			require.NoError(t, err)
-			checkRanges(t, sel.Ranges)
+			checkRanges(t, sel)
 			for f := range cols[0].cells {
 				for i := range cols[0].cells[f] {
 					row := arrowx.Row{cols[0].cells[f][i], cols[1].cells[f][i], cols[2].cells[f][i]}
@@ -388,8 +388,10 @@ func TestPruneExpressions(t *testing.T) {
 	}
 }
 
-func checkRanges(t *testing.T, ranges []zonemap.Range) {
+func checkRanges(t *testing.T, s zonemap.Selection) {
+	ranges := s.Ranges
 	for i, r := range ranges {
+		require.True(t, s.Fragments.Contains(r.Fragment))
 		require.Less(t, r.From, r.To)
 		require.True(t, i == 0 || ranges[i-1].Fragment < r.Fragment || ranges[i-1].Fragment == r.Fragment && ranges[i-1].To < r.From, "%v", ranges)
 	}

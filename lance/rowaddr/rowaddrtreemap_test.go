@@ -39,6 +39,20 @@ func TestTreemapVectors(t *testing.T) {
 	}
 }
 
+func TestTreemapRefusals(t *testing.T) {
+	for what, text := range map[string]string{
+		"fragment twice":      "02000000" + "0300000000000000" + "0300000000000000",
+		"fragments descend":   "02000000" + "0300000000000000" + "0200000000000000",
+		"more than there are": "03000000" + "0300000000000000" + "0400000000000000",
+		"offsets cut":         "01000000" + "0300000009000000" + "3a30000000000000",
+	} {
+		b, err := hex.DecodeString(text)
+		require.NoError(t, err)
+		_, err = rowaddr.DecodeTreemap("x", b)
+		require.ErrorIs(t, err, errs.ErrCorruption, what)
+	}
+}
+
 func TestTreemapRoundTrip(t *testing.T) {
 	for seed := range 30 {
 		rng := rand.New(rand.NewPCG(uint64(seed), 9))
