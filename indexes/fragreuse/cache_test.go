@@ -3,14 +3,17 @@ package fragreuse
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"lancesql/indexes/store"
 	"lancesql/internal/objstore"
+	"lancesql/lance/rowaddr"
 	"lancesql/lance/table"
 )
 
@@ -66,4 +69,43 @@ func TestBase(t *testing.T) {
 		require.Equal(t, []uint32{5}, tr.Coverage().ToArray())
 		require.NoError(t, New(reuse, o).Maintainable(), "the mapping is known, its file is not at hand")
 	}
+}
+
+// TestConcurrentUse: one history serves many readers, whose first reads load its steps and blocks.
+func TestConcurrentUse(t *testing.T) {
+	ctx := context.Background()
+	dir := memDir()
+	labels := make([]int32, 4000)
+	for i := range labels {
+		labels[i] = int32(i % 3)
+	}
+	p := writeMap(t, dir, 3, 64, labels...)
+	content := contentOf(partition(p, digests(1, 4000, 0), digests(2, 1334, 0, 3, 1333, 0, 4, 1333, 0)))
+	all := addrs(t, "")
+	for _, at := range []struct{ id, rows uint32 }{{2, 1334}, {3, 1333}, {4, 1333}} {
+		for o := range at.rows {
+			all = append(all, rowaddr.New(at.id, o))
+		}
+	}
+	content.Transitions = append(content.Transitions, ordered(treemap(t, all...), digests(2, 1334, 0, 3, 1333, 0, 4, 1333, 0), digests(5, 4000, 0)))
+	h := New(decode(t, content), Options{Maps: In(dir), Blocks: store.NewCache(4000)})
+	var wait sync.WaitGroup
+	for w := range 8 {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for k := range 20 {
+				tr, err := h.Segment(ctx, k%3, bitmap(1, uint32(100+k%2)))
+				if !assert.NoError(t, err) {
+					return
+				}
+				list := []rowaddr.Addr{rowaddr.New(1, uint32(w*k)), rowaddr.New(1, 3999), rowaddr.New(9, 0)}
+				kept, err := tr.Each(ctx, list)
+				assert.NoError(t, err)
+				assert.Equal(t, 2, kept)
+				assert.Equal(t, rowaddr.New(5, 1333), list[1])
+			}
+		}()
+	}
+	wait.Wait()
 }
