@@ -37,12 +37,13 @@ const syncEvery = time.Second
 // Invariant: needed never exceeds a record that is not in entries. A table moves from open to waiting, or back,
 // without ever being in neither, and Behind of a closed table still tells what it held.
 //
-// Immutable: w, planted, unsynced. mu guards the rest but the atomics; it is innermost and nothing is called under it.
+// Immutable: w, planted, unsynced, prepare. mu guards the rest but the atomics; it is innermost and nothing is called under it.
 type commitLog struct {
 	w          *journal.Writer
 	durability atomic.Uint32
 	planted    planted
 	unsynced   func() // called when a record was written and not synced
+	prepare    func() // called when the next segment should be made
 
 	mu      sync.Mutex
 	handed  journal.J             // every commit record up to it has been taken over by its tables
@@ -56,6 +57,9 @@ type commitLog struct {
 
 // append makes the record durable, or written, as the durability in force says.
 func (l *commitLog) append(ctx context.Context, r *journal.Record) (journal.J, error) {
+	if l.w.Low() {
+		l.prepare()
+	}
 	if Durability(l.durability.Load()) == SyncCommit && !l.planted.skipSync {
 		return l.w.Append(ctx, r)
 	}

@@ -47,6 +47,7 @@ type Engine struct {
 	txnIDs   atomic.Uint64
 	failed   atomic.Pointer[failure]
 	syncing  atomic.Bool // a sync of the journal is due within a second
+	making   atomic.Bool // the journal's next segment is being made, or could not be made just now
 
 	tablesMu  sync.Mutex
 	tables    map[TableID]*openTable

@@ -188,6 +188,23 @@ func (e *Engine) syncJournal(ctx context.Context) error {
 	return ignoreClosed(err)
 }
 
+// prepareSegment has the journal's next segment made before a commit needs it.
+func (e *Engine) prepareSegment() {
+	if !e.making.CompareAndSwap(false, true) {
+		return
+	}
+	e.submitJob(sched.Job{Kind: sched.Flush, Table: "journal segment", Force: true, Run: func(ctx context.Context) error {
+		err := e.journal.w.Prepare(ctx)
+		if err == nil {
+			e.making.Store(false)
+			return nil
+		}
+		e.log.Warn("the journal's next segment cannot be made", "error", err)
+		setAlarm(time.Second, func() { e.making.Store(false) })
+		return nil
+	}})
+}
+
 // journalJobs is the name under which jobs of the whole engine run.
 const journalJobs = "journal"
 

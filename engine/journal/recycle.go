@@ -54,6 +54,36 @@ func (w *Writer) roll(size int64, first J) error {
 	return nil
 }
 
+// Low reports that the current segment is half full and no file waits to follow it.
+func (w *Writer) Low() bool { return w.low.Load() }
+
+// Prepare makes the file of the next segment, so that no append has to wait for it. Nothing is done if one waits
+// already. errs.ErrNoSpace: the journal goes on in what it has.
+func (w *Writer) Prepare(context.Context) error {
+	w.turn <- struct{}{}
+	have, slot := len(w.free) > 0, w.nextNo
+	if !have {
+		w.nextNo++
+	}
+	<-w.turn
+	if have {
+		w.low.Store(false)
+		return nil
+	}
+	f, err := w.dir.Create(slot, w.o.SegmentBytes)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("prepare journal segment: %w", err)
+	}
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
+	w.free = append(w.free, slot)
+	w.low.Store(false)
+	return nil
+}
+
 // Release says durably, by a start record, that records before from are no longer needed, and recycles the segments
 // that hold only such. counters go into the start record, whose number is returned.
 func (w *Writer) Release(ctx context.Context, from J, counters []Counter) (J, error) {

@@ -196,3 +196,27 @@ func TestCrashInOpen(t *testing.T) {
 	require.Equal(t, last, got[0].J)
 	require.NoError(t, w.Close())
 }
+
+func TestPrepare(t *testing.T) {
+	fs := vfs.NewMem()
+	w, _, err := openAll(fs)
+	require.NoError(t, err)
+	for !w.Low() {
+		_, err := w.Append(t.Context(), &Record{Kind: Commit})
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Prepare(t.Context()))
+	require.False(t, w.Low())
+	require.NoError(t, w.Prepare(t.Context()), "one is enough")
+	slots, err := w.dir.Slots()
+	require.NoError(t, err)
+	require.Len(t, slots, 2)
+	for w.Bytes() == testSegment {
+		_, err := w.Append(t.Context(), &Record{Kind: Commit})
+		require.NoError(t, err)
+	}
+	again, err := w.dir.Slots()
+	require.NoError(t, err)
+	require.Equal(t, slots, again, "the prepared file is used")
+	require.NoError(t, w.Close())
+}

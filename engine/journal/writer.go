@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"lancesql/internal/errs"
 	"lancesql/internal/logfile"
@@ -54,6 +55,8 @@ type Writer struct {
 	unsynced J
 	from     J // of the newest start record
 
+	low atomic.Bool // see Low
+
 	cur    *segment
 	off    int64 // of the next record in cur
 	free   []int // slots whose files may be overwritten
@@ -75,6 +78,10 @@ type waiter struct {
 //
 // Appending goes on in a fresh segment, so that no block a crash may have left half written is written again.
 func Open(_ context.Context, dir *logfile.Dir, o Options, visit func(Record) error) (*Writer, error) {
+	// Why: a file whose making was cut short by the death of a process has a name that a power failure may still take.
+	if err := dir.Sync(); err != nil {
+		return nil, err
+	}
 	segments, free, err := openSegments(dir)
 	if err != nil {
 		return nil, err
@@ -326,6 +333,7 @@ func (w *Writer) write(group []*waiter) error {
 	}
 	// Durable: the group's records, if sync.
 	w.off += size
+	w.low.Store(w.off > w.cur.file.Size()/2 && len(w.free) == 0)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.next = next + J(len(group))

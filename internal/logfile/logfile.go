@@ -23,8 +23,8 @@ const (
 	writeCategory = vfs.DiskWriteCategory("lancesql-journal")
 )
 
-// Dir is a directory of files named by slot number ("17.log"). Other names in it are left alone. It is used by
-// one goroutine at a time; the Files are independent of it.
+// Dir is a directory of files named by slot number ("17.log"). Other names in it are left alone. Safe for concurrent
+// use on different slots.
 type Dir struct {
 	fs       vfs.FS
 	path     string
@@ -42,6 +42,12 @@ func Open(fs vfs.FS, path string) (*Dir, error) {
 			return nil, fmt.Errorf("log directory %s: %w", path, err)
 		}
 		missing = append(missing, p)
+	}
+	if parent := fs.PathDir(path); len(missing) == 0 && parent != path {
+		// Why: a process that died may have made the directory without living to see it durable.
+		if err := d.syncDir(parent); err != nil {
+			return nil, err
+		}
 	}
 	for _, p := range slices.Backward(missing) {
 		if err := fs.MkdirAll(p, 0o755); err != nil {
@@ -63,6 +69,9 @@ func LookAt(path string) *Dir { return &Dir{fs: vfs.Default, path: path, readOnl
 
 // Memory returns an empty directory in memory, which ends with the process.
 func Memory() *Dir { return &Dir{fs: vfs.NewMem(), path: "/"} }
+
+// Sync makes the names in the directory durable.
+func (d *Dir) Sync() error { return d.syncDir(d.path) }
 
 // Slots lists the slots in use, ascending.
 func (d *Dir) Slots() ([]int, error) {
