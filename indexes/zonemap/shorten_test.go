@@ -59,3 +59,15 @@ func TestBoundsOwnTheirBytes(t *testing.T) {
 	s := b.Finish()
 	require.Equal(t, []string{"aaaa", "zzzz"}, []string{s.zones.loText[0], s.zones.hiText[0]})
 }
+
+// The zones of long values lie around them.
+func TestBoundsOfLongValues(t *testing.T) {
+	b, err := NewBuilder(arrow.BinaryTypes.String, Options{RowsPerZone: 2, BoundBytesMax: 8})
+	require.NoError(t, err)
+	cells := array.NewStringBuilder(memory.DefaultAllocator)
+	cells.AppendValues([]string{"abcdefghij", "abcdefghix", "short", "shorter than ten"}, nil)
+	require.NoError(t, b.Append(cells.NewArray(), 0))
+	s := b.Finish()
+	require.Equal(t, []string{"abcdefgh", "short"}, s.zones.loText)
+	require.Equal(t, []string{"abcdefgi", "shorter!"}, s.zones.hiText)
+}
