@@ -193,3 +193,13 @@ func TestLanceDB(t *testing.T) {
 	})
 	require.Greater(t, built, 8)
 }
+
+// pylance takes segments of ours into the ones it writes.
+func TestReferenceUpdatesOurs(t *testing.T) {
+	tb := indextable.New(t, 5)
+	attach(t, tb)
+	tb.ReferenceRun(t, "append", map[string]int{"rows": 100}, new(map[string]any))
+	tb.ReferenceRun(t, "optimize", map[string]int{}, new(map[string]any))
+	d := tb.Latest(t)
+	supported(tb, func(i int, c indextable.Column) { checkAnswers(t, tb, d, i, openEntries(t, tb, d, c)) })
+}

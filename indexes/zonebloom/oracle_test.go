@@ -216,3 +216,23 @@ func FuzzFile(f *testing.F) {
 	f.Add(goldenBytes(f, "bloomfilter_f.lance"))
 	f.Fuzz(func(_ *testing.T, b []byte) { ask(b) })
 }
+
+// pylance takes segments of ours into the ones it writes.
+func TestReferenceUpdatesOurs(t *testing.T) {
+	tb := indextable.New(t, 5)
+	var op table.CreateIndex
+	supported(tb, func(_ int, c indextable.Column) { op.New = append(op.New, build(t, tb, c, roaring.BitmapOf(0, 1, 2))) })
+	_, err := tb.D.Commit(context.Background(), op)
+	require.NoError(t, err)
+	tb.ReferenceRun(t, "append", map[string]int{"rows": 100}, new(map[string]any))
+	tb.ReferenceRun(t, "optimize", map[string]int{}, new(map[string]any))
+	d := tb.Latest(t)
+	supported(tb, func(i int, c indextable.Column) {
+		covered := roaring.New()
+		for _, e := range tb.Entries(t, d, "f_"+c.Name) {
+			covered.Or(e.Fragments)
+		}
+		require.EqualValues(t, indextable.Fragments+1, covered.GetCardinality(), c.Name)
+		checkSegments(t, tb, d, i, c)
+	})
+}

@@ -225,3 +225,36 @@ func TestReferencePassesOverVersion1(t *testing.T) {
 		}
 	}
 }
+
+// pylance leaves seeds for indexes of ours when it appends, and takes our segments into the ones it writes.
+func TestReferenceUpdatesOurs(t *testing.T) {
+	tb := indextable.New(t, 9)
+	var op table.CreateIndex
+	for _, c := range tb.Columns {
+		op.New = append(op.New, entries(t, tb, c, 0, stats(t, tb, c, zoneRows))...)
+	}
+	_, err := tb.D.Commit(context.Background(), op)
+	require.NoError(t, err)
+	tb.ReferenceRun(t, "append", map[string]int{"rows": 100}, new(map[string]any))
+	d := tb.Latest(t)
+	f := d.Fragments()[len(d.Fragments())-1]
+	for _, c := range tb.Columns {
+		if _, ok := harvest(t, tb, d, f, c, zoneRows); zonemap.SeedsByDefault(c.Type) {
+			require.True(t, ok, "%s: no seed", c.Name)
+		} else {
+			require.False(t, ok, "%s: a seed nobody asked for", c.Name)
+		}
+	}
+	tb.ReferenceRun(t, "optimize", map[string]int{}, new(map[string]any))
+	d = tb.Latest(t)
+	for i, c := range tb.Columns {
+		var segs []*zonemap.Segment
+		var covered uint64
+		for _, e := range tb.Entries(t, d, "z_"+c.Name) {
+			s := openEntry(t, tb, e, c)
+			segs, covered = append(segs, s), covered+s.Coverage().GetCardinality()
+		}
+		require.EqualValues(t, indextable.Fragments+1, covered, c.Name)
+		checkSegments(t, tb, d, segs, indextable.Sample(indextable.Filters(i), 2, i))
+	}
+}
