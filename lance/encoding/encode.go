@@ -15,6 +15,7 @@ const fullZipBytes = 256
 type PageOptions struct {
 	Large  bool // version 2.2 and later: 32-bit chunk words, constant pages with a value
 	Binary bool // the values are no text: FSST, which the reference never uses for them, must gain more to be worth its time
+	Hints  Hints
 }
 
 // Page is one encoded page: its description and its buffers in page order.
@@ -41,7 +42,7 @@ func EncodePage(v *Vector, o PageOptions) (Page, error) {
 			return p, nil
 		}
 	}
-	if v.widest() >= fullZipBytes && v.typ.Key == 0 && len(v.typ.Fields) == 0 {
+	if v.typ.Key == 0 && len(v.typ.Fields) == 0 && o.zips(v) {
 		return encodeFullZip(v, o)
 	}
 	return encodeMini(v, o)

@@ -26,7 +26,7 @@ func (d *dictionary) release() {
 }
 
 // buildDictionary returns nil if a dictionary does not pay; plain is the size of the page without one.
-func buildDictionary(v *Vector, plain int) *dictionary {
+func buildDictionary(v *Vector, plain int, h Hints) *dictionary {
 	if v.n < dictMinRows || len(v.typ.Dims) > 0 || len(v.typ.Fields) > 0 {
 		return nil
 	}
@@ -44,11 +44,18 @@ func buildDictionary(v *Vector, plain int) *dictionary {
 		seen[string(value(i))] = 0
 		samples++
 	}
-	if len(seen) > samples/2 {
+	uses, keep := dictMinUse, dictKeep
+	if h.DictionaryUses > 0 {
+		uses = h.DictionaryUses
+	}
+	if h.DictionaryRatio > 0 {
+		keep = int(min(h.DictionaryRatio, 1) * 100)
+	}
+	if len(seen) > samples/min(2, uses) {
 		return nil
 	}
 	clear(seen)
-	limit := min(v.n/dictMinUse, dictMaxItems)
+	limit := min(v.n/uses, dictMaxItems)
 	idx := make([]uint16, v.n)
 	d := &dictionary{items: NewVector(v.typ, v.mem)}
 	for i := range idx {
@@ -65,7 +72,7 @@ func buildDictionary(v *Vector, plain int) *dictionary {
 		idx[i] = uint16(at)
 	}
 	d.index(v, idx)
-	if (d.items.Bytes()+fixedBytes(d.indices))*100 > plain*dictKeep {
+	if (d.items.Bytes()+fixedBytes(d.indices))*100 > plain*keep {
 		d.release()
 		return nil
 	}
@@ -114,17 +121,26 @@ func (v *Vector) stringValue(i int) []byte {
 }
 
 // encodeItems encodes the dictionary buffer.
-func (d *dictionary) encodeItems(compress bool) (*pb.CompressiveEncoding, []byte) {
+func (d *dictionary) encodeItems(compress bool, h Hints) (*pb.CompressiveEncoding, []byte, error) {
 	ce, buf := flatCE(d.items.typ.Bits), d.items.data.bytes()
 	if d.items.typ.Variable() {
 		ce, buf = variableCE(d.items.typ.OffsetBits()), stringBlock(d.items)
 	}
-	if compress && len(buf) >= lz4ItemsBytes {
-		if packed, ok := compressLZ4(nil, buf); ok {
-			return generalCE(pb.CompressionScheme_COMPRESSION_LZ4, ce), packed
+	how := h.DictionaryItems
+	if how == CompressionAuto && len(buf) >= lz4ItemsBytes {
+		how = CompressionLZ4
+	}
+	c, err := newCompressor(how, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer c.close()
+	if compress && c.on {
+		if packed := c.append(nil, buf); len(packed) < len(buf) {
+			return c.wrap(ce), packed, nil
 		}
 	}
-	return ce, append([]byte(nil), buf...)
+	return ce, append([]byte(nil), buf...), nil
 }
 
 // stringBlock is the inverse of decodeStringBlock for Variable.

@@ -19,7 +19,15 @@ func encodeFullZip(v *Vector, o PageOptions) (Page, error) {
 	if v.typ.Variable() {
 		l.Details = &pb.FullZipLayout_BitsPerOffset{BitsPerOffset: uint32(v.typ.OffsetBits())}
 		l.ValueCompression = variableCE(v.typ.OffsetBits())
-		if packed, table := compressStrings(v, o); packed != nil {
+		packed, ce, err := compressValues(v, o)
+		if err != nil {
+			return Page{}, err
+		}
+		if packed != nil {
+			defer packed.releaseShared()
+			v = packed
+			l.ValueCompression = ce
+		} else if packed, table := compressStrings(v, o); packed != nil {
 			defer packed.releaseShared()
 			v = packed
 			l.ValueCompression = fsstCE(table, l.ValueCompression)

@@ -173,7 +173,7 @@ func encodeLeaf(l *Leaf, lv *levelWriter, o PageOptions) (Page, error) {
 			return p, nil
 		}
 	}
-	if v.widest() >= fullZipBytes && !special || lv.n > pageEntriesMax && lv.rep != nil {
+	if !special && o.zips(v) || lv.n > pageEntriesMax && lv.rep != nil {
 		return encodeZippedLeaf(v, lv, o)
 	}
 	m := &pb.MiniBlockLayout{Layers: lv.codes, NumBuffers: 1, NumItems: uint64(v.n), HasLargeChunk: o.Large}
@@ -184,7 +184,7 @@ func encodeLeaf(l *Leaf, lv *levelWriter, o PageOptions) (Page, error) {
 	if lv.def != nil {
 		m.DefCompression = outOfLineCE(16, lv.defBits())
 	}
-	w := &miniWriter{v: v, large: o.Large, lv: lv}
+	w := &miniWriter{v: v, large: o.Large, lv: lv, hints: o.Hints}
 	page, err := w.page(m, o)
 	if err != nil {
 		return Page{}, err

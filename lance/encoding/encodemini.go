@@ -23,6 +23,9 @@ type miniWriter struct {
 	sizes []int        // value buffer sizes of the current chunk
 	head  int          // start of the current chunk
 	lv    *levelWriter // of nested pages
+	hints Hints
+	plain []byte      // scratch of pack
+	pack  *compressor // of value buffer 0 of each chunk, nil if it is stored as it is
 }
 
 // encodeMini encodes a page whose rows are narrower than fullZipBytes.
@@ -31,7 +34,7 @@ func encodeMini(v *Vector, o PageOptions) (Page, error) {
 	if v.nulls > 0 {
 		l.DefCompression = outOfLineCE(16, levelsPacked)
 	}
-	w := &miniWriter{v: v, large: o.Large}
+	w := &miniWriter{v: v, large: o.Large, hints: o.Hints}
 	return w.page(l, o)
 }
 
@@ -44,17 +47,23 @@ func (w *miniWriter) page(l *pb.MiniBlockLayout, o PageOptions) (Page, error) {
 		page.Buffers = [][]byte{w.meta, w.data, items}
 		return page, err
 	}
+	var err error
 	plain := v.data.len() + v.offs.len()
 	if !v.typ.Variable() {
 		plain = fixedBytes(v)
 	}
-	if d := buildDictionary(v, plain); d != nil {
+	if d := buildDictionary(v, plain, w.hints); d != nil {
 		defer d.release()
 		var items []byte
-		l.Dictionary, items = d.encodeItems(o.Large)
+		var err error
+		if l.Dictionary, items, err = d.encodeItems(o.Large, w.hints); err != nil {
+			return Page{}, err
+		}
 		l.NumDictionaryItems = uint64(d.items.n)
 		w.v = d.indices
-		w.writeFixed(l)
+		if err := w.writeValues(l, w.writeFixed); err != nil {
+			return Page{}, err
+		}
 		page.Buffers = [][]byte{w.meta, w.data, items}
 		return page, nil
 	}
@@ -65,12 +74,40 @@ func (w *miniWriter) page(l *pb.MiniBlockLayout, o PageOptions) (Page, error) {
 			w.v = packed
 			l.ValueCompression = fsstCE(table, l.ValueCompression)
 		}
-		w.writeStrings()
+		err = w.writeValues(l, func(*pb.MiniBlockLayout) { w.writeStrings() })
 	} else {
-		w.writeFixed(l)
+		err = w.writeValues(l, w.writeFixed)
 	}
 	page.Buffers = [][]byte{w.meta, w.data}
-	return page, nil
+	return page, err
+}
+
+// writeValues writes the chunks by write, which describes them in l, and writes them again compressed if that is asked
+// for, which stays if it is smaller.
+func (w *miniWriter) writeValues(l *pb.MiniBlockLayout, write func(l *pb.MiniBlockLayout)) error {
+	write(l)
+	c, err := newCompressor(w.hints.Compression, w.hints.Level)
+	if err != nil || !c.on || len(w.v.typ.Dims) > 0 || len(w.v.typ.Fields) > 0 {
+		return err
+	}
+	defer c.close()
+	plain, ce, buffers := *w, l.ValueCompression, l.NumBuffers
+	var levels levelWriter
+	if w.lv != nil {
+		levels = *w.lv
+		w.lv.at, w.lv.chunks, w.lv.tooWide = 0, nil, false
+	}
+	w.meta, w.data, w.sizes, w.pack, l.NumBuffers = nil, nil, nil, c, 1
+	write(l)
+	if len(w.data) < len(plain.data) {
+		l.ValueCompression = c.wrap(l.ValueCompression)
+		return nil
+	}
+	if w.lv != nil {
+		*w.lv = levels
+	}
+	*w, l.ValueCompression, l.NumBuffers = plain, ce, buffers
+	return nil
 }
 
 // releaseShared frees a vector whose validity belongs to another.
@@ -99,9 +136,19 @@ func (w *miniWriter) writeFixed(l *pb.MiniBlockLayout) {
 		w.writeFlat(int(l.NumBuffers))
 		return
 	}
-	if packable(v.typ.Bits) {
+	if w.pack != nil && !w.hints.NoSplit && (v.typ.Bits == 32 || v.typ.Bits == 64) {
+		l.ValueCompression = splitCE(v.typ.Bits)
+		w.writeSplit()
+		return
+	}
+	if packable(v.typ.Bits) && w.hints.Compression != CompressionNone {
 		packed := packedBytes(v)
-		if best := min(raw, packed); runBytes(v, best) < best {
+		best := min(raw, packed)
+		if w.hints.RunThreshold > 0 {
+			best = raw
+		}
+		runs := runBytes(v, best)
+		if runs < best && (w.hints.RunThreshold == 0 || float64(runs/(v.typ.Bits/8+1)) < w.hints.RunThreshold*float64(v.n)) {
 			l.ValueCompression = rleCE(v.typ.Bits)
 			l.NumBuffers = 2
 			w.writeRuns()
@@ -176,6 +223,10 @@ func (w *miniWriter) pad(b byte) {
 
 // closeBuffer ends the value buffer that began at start.
 func (w *miniWriter) closeBuffer(start int) {
+	if w.pack != nil && len(w.sizes) == 0 {
+		w.plain = append(w.plain[:0], w.data[start:]...)
+		w.data = w.pack.append(w.data[:start], w.plain)
+	}
 	w.sizes = append(w.sizes, len(w.data)-start)
 	w.pad(headerPad)
 }
@@ -233,6 +284,28 @@ func (w *miniWriter) writeFlat(buffers int) {
 		}
 		w.end(to-from, to == v.n)
 	}
+}
+
+// writeSplit writes plain values as byte streams: all first bytes of a chunk, then all second ones, and so on.
+func (w *miniWriter) writeSplit() {
+	v := w.v
+	size := v.typ.Bits / 8
+	per := chunkTarget / size
+	for from := 0; from < v.n; from += per {
+		to := min(from+per, v.n)
+		w.begin(from, to, 1)
+		start, rows := len(w.data), to-from
+		w.data = slices.Grow(w.data, rows*size)[:start+rows*size]
+		for i, b := range v.data.bytes()[from*size : to*size] {
+			w.data[start+i%size*rows+i/size] = b
+		}
+		w.closeBuffer(start)
+		w.end(rows, to == v.n)
+	}
+}
+
+func splitCE(bits int) *pb.CompressiveEncoding {
+	return &pb.CompressiveEncoding{Compression: &pb.CompressiveEncoding_ByteStreamSplit{ByteStreamSplit: &pb.ByteStreamSplit{Values: flatCE(bits)}}}
 }
 
 func (w *miniWriter) writeBits(b []byte, from, to int) {

@@ -119,7 +119,11 @@ const (
 // compressStrings returns a vector with the FSST-compressed values of v, sharing v's validity, and the table; nil if
 // compression does not pay.
 func compressStrings(v *Vector, o PageOptions) (*Vector, []byte) {
-	if v.data.len() < fsstMinBytes || v.widest() < fsstMinLongest {
+	asked, least := o.Hints.Compression, fsstMinBytes
+	if asked == CompressionFSST {
+		least = fsstHintedMin
+	}
+	if asked != CompressionAuto && asked != CompressionFSST || v.data.len() < least || v.widest() < fsstMinLongest {
 		return nil, nil
 	}
 	sample := sampleStrings(v)
@@ -130,7 +134,7 @@ func compressStrings(v *Vector, o PageOptions) (*Vector, []byte) {
 		after = e.compress(after, s)
 	}
 	keep := fsstKeepSample
-	if o.Binary {
+	if o.Binary && asked == CompressionAuto {
 		keep = fsstKeepBinary
 	}
 	if len(after)*100 > before*keep {

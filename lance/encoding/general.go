@@ -176,11 +176,32 @@ func compressLZ4(dst, src []byte) (out []byte, ok bool) {
 		return dst, false
 	}
 	at := len(dst)
+	dst = appendLZ4(dst, src)
+	return dst, len(dst)-at < len(src)
+}
+
+// appendLZ4 appends the LZ4 form of src, which must not be larger than maxExpanded.
+func appendLZ4(dst, src []byte) []byte {
+	at := len(dst) + 4
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(src)))
-	dst = append(dst, make([]byte, lz4.CompressBlockBound(len(src)))...)
-	n, err := lz4.CompressBlock(src, dst[at+4:], nil)
-	if err != nil || n == 0 || n+4 >= len(src) {
-		return dst[:at], false
+	bound := lz4.CompressBlockBound(len(src))
+	dst = slices.Grow(dst, bound)[:at+bound]
+	n, err := lz4.CompressBlock(src, dst[at:], nil)
+	if err != nil || n == 0 { // an empty block, or one that the library gives up on: literals only
+		return appendLiterals(dst[:at], src)
 	}
-	return dst[:at+4+n], true
+	return dst[:at+n]
+}
+
+// appendLiterals appends src as an LZ4 block of one sequence.
+func appendLiterals(dst, src []byte) []byte {
+	n := len(src)
+	if n < 15 {
+		return append(append(dst, byte(n<<4)), src...)
+	}
+	dst = append(dst, 0xf0)
+	for n -= 15; n >= 255; n -= 255 {
+		dst = append(dst, 255)
+	}
+	return append(append(dst, byte(n)), src...)
 }

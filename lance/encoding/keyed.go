@@ -214,7 +214,9 @@ func (w *miniWriter) keyedPage(l *pb.MiniBlockLayout, o PageOptions) ([]byte, er
 	}
 	defer d.release()
 	var items []byte
-	l.Dictionary, items = d.encodeItems(o.Large)
+	if l.Dictionary, items, err = d.encodeItems(o.Large, Hints{}); err != nil {
+		return nil, err
+	}
 	l.NumDictionaryItems = uint64(d.items.n)
 	w.v = d.indices
 	w.writeFixed(l)

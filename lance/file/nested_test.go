@@ -341,3 +341,16 @@ func TestBlobDescriptors(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrUnsupported)
 	require.ErrorContains(t, err, "blob v2")
 }
+
+// TestListWithoutPages: version 2.0 lists whose column lost its pages were once built as structs.
+func TestListWithoutPages(t *testing.T) {
+	golden, err := os.ReadFile(filepath.Join(oracle.Root(t), "testdata", "golden", "corpus", "files", "nested-9.2.0.lance"))
+	require.NoError(t, err)
+	for _, at := range []int{14287, 16727} {
+		for bit := range 8 {
+			data := append([]byte(nil), golden...)
+			data[at] ^= 1 << bit
+			readSome(t, data)
+		}
+	}
+}

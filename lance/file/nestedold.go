@@ -158,7 +158,7 @@ func (t *oldTree) append(ctx context.Context, from, to uint64) error {
 			t.cur.want = []uint64{} // nothing ahead
 		}
 		return t.cur.read(ctx, t.vec, from, to)
-	case t.pages == nil:
+	case t.typ.ID() == arrow.STRUCT:
 		for _, c := range t.children {
 			c.exact = t.exact
 			if err := c.append(ctx, from, to); err != nil {
@@ -236,7 +236,7 @@ func (t *oldTree) data() (arrow.ArrayData, error) {
 		}
 		children = append(children, d)
 	}
-	if t.pages == nil {
+	if t.typ.ID() == arrow.STRUCT {
 		for _, c := range children {
 			if c.Len() != t.rows {
 				return nil, errs.Corrupt("page", -1, "struct member of %d rows for %d", c.Len(), t.rows)

@@ -63,6 +63,7 @@ type columnWriter struct {
 	field  *schema.Field
 	typ    encoding.Type
 	binary bool // not text
+	hints  encoding.Hints
 	vec    *encoding.Vector
 	leaf   *encoding.Leaf  // of a nested field, instead of vec
 	path   []encoding.Step // from the top-level field to the leaf

@@ -47,7 +47,7 @@ func (w *Writer) addColumns(top *topField, f *schema.Field, dt arrow.DataType, o
 		if err != nil {
 			return err
 		}
-		c := &columnWriter{field: f, typ: typ, binary: dt.ID() == arrow.BINARY || dt.ID() == arrow.LARGE_BINARY}
+		c := &columnWriter{field: f, typ: typ, hints: hintsOf(f, top.field), binary: dt.ID() == arrow.BINARY || dt.ID() == arrow.LARGE_BINARY}
 		if len(outer) == 0 {
 			c.vec = encoding.NewVector(typ, nil)
 		} else {
@@ -165,7 +165,7 @@ func (c *columnWriter) release() {
 }
 
 func (w *Writer) pageOptions(c *columnWriter) encoding.PageOptions {
-	return encoding.PageOptions{Large: w.version == V22(), Binary: c.binary}
+	return encoding.PageOptions{Large: w.version == V22(), Binary: c.binary, Hints: c.hints}
 }
 
 // flushLeaf writes the buffered rows of a nested column.

@@ -151,6 +151,7 @@ def text_specs():
         yield Spec(f"{name}_mid-{m}", flat_columns(t, m, ["mid"], [("mid", "some"), ("mid", "first")]))
         yield Spec(f"{name}_long-3000", flat_columns(t, 3000, ["long"], [("long", "half")]))
         yield Spec(f"{name}_huge-60", flat_columns(t, 60, ["huge"], [("huge", "some")]))
+        yield Spec(f"{name}_prose-40", flat_columns(t, 40, ["prose"], [("prose", "some")]))
 
 
 def vector_specs():

@@ -144,6 +144,8 @@ def text(rng, t, shape, n):
         return pack(t, n, lengths, rng.choice(alphabet, int(lengths.sum())).tobytes())
     if shape == "const":
         values = ["the same"] * n
+    elif shape == "prose":  # wide values that compress well
+        values = [" ".join(rng.choice(WORDS, int(k))) for k in rng.integers(7000, 12_000, n)]
     elif shape == "seq":
         values = [f"item-{i:08d}" for i in range(n)]
     elif shape == "lowcard":
