@@ -16,6 +16,10 @@ type column struct {
 	fixed []uint64
 	ends  []uint32 // wide: end of each value in data
 	data  []byte   // wide
+
+	// Of a column that is searched often (index): what all values begin with, and the 8 bytes behind it as a number each.
+	shared int
+	heads  []uint64
 }
 
 // key is one value of a column.
@@ -35,7 +39,9 @@ func (c *column) len() int {
 }
 
 // bytes returns the memory held.
-func (c *column) bytes() int64 { return int64(8*cap(c.fixed) + 4*cap(c.ends) + cap(c.data)) }
+func (c *column) bytes() int64 {
+	return int64(8*(cap(c.fixed)+cap(c.heads)) + 4*cap(c.ends) + cap(c.data))
+}
 
 func (c *column) span(i int) (lo, hi uint32) {
 	if i > 0 {
@@ -93,7 +99,9 @@ func errTooWide() error {
 	return fmt.Errorf("values of more than %d bytes together: %w", uint64(columnBytesMax), errs.ErrLimit)
 }
 
-func (c *column) reset() { c.fixed, c.ends, c.data = c.fixed[:0], c.ends[:0], c.data[:0] }
+func (c *column) reset() {
+	c.fixed, c.ends, c.data, c.heads, c.shared = c.fixed[:0], c.ends[:0], c.data[:0], nil, 0
+}
 
 // compare orders value i of the column and k.
 func (c *column) compare(i int, k key) int {
@@ -127,7 +135,8 @@ func (c *column) compareKeys(a, b key) int {
 // from first, since look-ups come in order.
 func (c *column) lower(from int, k key) int {
 	if c.wide {
-		return gallop(from, len(c.ends), func(i int) bool { return c.compare(i, k) >= 0 })
+		lo, hi := c.narrow(from, k)
+		return gallop(lo, hi, func(i int) bool { return c.compare(i, k) >= 0 })
 	}
 	return lowerFixed(c.fixed, from, k.fixed)
 }
@@ -140,7 +149,45 @@ func (c *column) upper(from int, k key) int {
 	if !c.wide {
 		return max(from, len(c.fixed))
 	}
-	return gallop(from, len(c.ends), func(i int) bool { return c.compare(i, k) > 0 })
+	lo, hi := c.narrow(from, k)
+	return gallop(lo, hi, func(i int) bool { return c.compare(i, k) > 0 })
+}
+
+// index prepares a column of ascending byte strings, which does not change any more, for searches.
+// Why: a binary search over numbers that lie side by side waits for memory a third as often as one over strings.
+func (c *column) index() {
+	n := len(c.ends)
+	if !c.wide || n < smallRun {
+		return
+	}
+	first, last := c.key(0).wide, c.key(n-1).wide
+	for c.shared < min(len(first), len(last)) && first[c.shared] == last[c.shared] {
+		c.shared++
+	}
+	c.heads = make([]uint64, n)
+	for i := range c.heads {
+		c.heads[i] = head(c.key(i).wide[c.shared:])
+	}
+}
+
+// narrow returns positions [lo, hi) outside of which no value equals k: those before are below it, those behind above.
+func (c *column) narrow(from int, k key) (lo, hi int) {
+	if c.heads == nil {
+		return from, len(c.ends)
+	}
+	prefix := c.key(0).wide[:c.shared]
+	if !bytes.HasPrefix(k.wide, prefix) {
+		if bytes.Compare(k.wide, prefix) < 0 {
+			return from, from
+		}
+		return max(from, len(c.ends)), max(from, len(c.ends))
+	}
+	h := head(k.wide[c.shared:])
+	lo, hi = lowerFixed(c.heads, from, h), len(c.heads)
+	if h < math.MaxUint64 {
+		hi = lowerFixed(c.heads, lo, h+1)
+	}
+	return lo, hi
 }
 
 // lowerFixed is lower for numbers.

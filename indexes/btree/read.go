@@ -198,7 +198,11 @@ func (x *Index) readTable(ctx context.Context) (*pageTable, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t, t.check(r.Object())
+	if err := t.check(r.Object()); err != nil {
+		return nil, err
+	}
+	t.maxs.index()
+	return t, nil
 }
 
 // add takes rows of the table. NULL bounds come first, since the values are in order.
@@ -407,6 +411,7 @@ func (x *Index) finishPage(p *page) error {
 		return nil
 	}
 	p.ascending = true
+	p.values.index()
 	for i := 1; i < p.values.len(); i++ {
 		switch order := p.values.compare(i, p.values.key(i-1)); {
 		case order < 0:

@@ -59,6 +59,39 @@ func TestSortLong(t *testing.T) {
 	}
 }
 
+// TestIndexedSearch compares searches of an indexed column of strings with those of a plain one.
+func TestIndexedSearch(t *testing.T) {
+	rng := rand.New(rand.NewSource(6))
+	for range 100 {
+		shared := make([]byte, rng.Intn(12))
+		rng.Read(shared)
+		draw := func() []byte {
+			v := append([]byte(nil), shared[:len(shared)-rng.Intn(2)*rng.Intn(len(shared)+1)]...)
+			for range rng.Intn(12) {
+				v = append(v, []byte{0, 1, 255}[rng.Intn(3)])
+			}
+			return v
+		}
+		var values [][]byte
+		for range smallRun + rng.Intn(200) {
+			values = append(values, draw())
+		}
+		slices.SortFunc(values, bytes.Compare)
+		plain := column{wide: true}
+		for _, v := range values {
+			require.NoError(t, plain.add(key{wide: v}))
+		}
+		indexed := plain
+		indexed.index()
+		require.NotNil(t, indexed.heads)
+		for range 50 {
+			from, k := rng.Intn(len(values)+1), key{wide: draw()}
+			require.Equal(t, plain.lower(from, k), indexed.lower(from, k))
+			require.Equal(t, plain.upper(from, k), indexed.upper(from, k))
+		}
+	}
+}
+
 // TestLower compares the searches with linear ones.
 func TestLower(t *testing.T) {
 	rng := rand.New(rand.NewSource(8))
@@ -81,6 +114,9 @@ func TestLower(t *testing.T) {
 		}
 		for _, v := range values {
 			require.NoError(t, c.add(of(v)))
+		}
+		if rng.Intn(2) == 0 {
+			c.index()
 		}
 		from, v := rng.Intn(n+1), rng.Intn(101)
 		v = min(v, 99)

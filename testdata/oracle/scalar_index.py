@@ -147,7 +147,7 @@ def filters(name, kind, rng, values):
     known = [v for v in values if v is not None and literal(name, kind, v) is not None]
     if not known:
         return
-    for _ in range(6):
+    for _ in range(3):
         a, b, c = (literal(name, kind, rng.choice(known)) for _ in range(3))
         yield f"{name} = {a}"
         if pa.types.is_boolean(kind):
