@@ -88,6 +88,7 @@ func (e *Engine) openParts(ctx context.Context, dir *logfile.Dir) error {
 	if err != nil {
 		return errors.Join(err, e.abandon(ctx))
 	}
+	e.finishRebuilds(ctx)
 	return nil
 }
 

@@ -148,6 +148,17 @@ func (sh *sharder) checkType() error {
 	return nil
 }
 
+// describe is the Sharding that makes the same spec.
+func (sh *sharder) describe(key []string) Sharding {
+	switch sh.transform {
+	case transformBucket:
+		return Sharding{Column: key[sh.column], Buckets: len(sh.buckets)}
+	case transformIdentity:
+		return Sharding{Column: key[sh.column], Identity: true}
+	}
+	return Sharding{}
+}
+
 // single reports whether there is only ever one shard of ours.
 func (sh *sharder) single() bool { return sh.transform == transformUnsharded }
 

@@ -46,6 +46,17 @@ type Table struct {
 // Schema returns the physical schema: every stored column in order, hidden ones included.
 func (t *Table) Schema() *arrow.Schema { return t.physical }
 
+// Sharding returns how the table's rows are spread.
+func (t *Table) Sharding() Sharding {
+	names := make([]string, len(t.keyCols))
+	for i, c := range t.keyCols {
+		names[i] = t.physical.Field(c).Name
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.set.sharder.describe(names)
+}
+
 // KeyEncoder returns the encoder of a table's primary key; keyCols are physical positions in key order.
 func KeyEncoder(s *arrow.Schema, keyCols []int) (*rowkey.Encoder, error) {
 	types := make([]arrow.DataType, len(keyCols))

@@ -2,6 +2,7 @@ package sqlbackend
 
 import (
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/types"
 
 	"lancesql/engine"
 )
@@ -34,6 +35,12 @@ func (t *Table) PeekNextAutoIncrementValue(ctx *sql.Context) (uint64, error) {
 // GetNextAutoIncrementValue implements sql.AutoIncrementTable: a given value moves the counter past it, nil asks
 // for a new one.
 func (t *Table) GetNextAutoIncrementValue(ctx *sql.Context, given interface{}) (uint64, error) {
+	if t.info.entry.AutoColumn < 0 {
+		// Why: a statement that adds such a column numbers the rows by the table that has it not.
+		if n, in, err := types.Uint64.Convert(ctx, given); err == nil && in == sql.InRange && n != nil {
+			return n.(uint64), nil
+		}
+	}
 	s, err := t.sequence(ctx)
 	if err != nil {
 		return 0, err

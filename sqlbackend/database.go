@@ -69,9 +69,11 @@ func (d *Database) GetTableNames(*sql.Context) ([]string, error) {
 		return nil, err
 	}
 	tables := e.Tables()
-	names := make([]string, len(tables))
-	for i, t := range tables {
-		names[i] = t.Name
+	names := make([]string, 0, len(tables))
+	for _, t := range tables {
+		if !t.IsRebuild() {
+			names = append(names, t.Name)
+		}
 	}
 	return names, nil
 }

@@ -89,6 +89,15 @@ func (s *shape) marshal() ([]byte, error) {
 	return b, nil
 }
 
+// clone returns a shape that may be changed.
+func (s *shape) clone() (*shape, error) {
+	b, err := s.marshal()
+	if err != nil {
+		return nil, err
+	}
+	return unmarshalShape("<memory>", b)
+}
+
 func unmarshalShape(object string, b []byte) (*shape, error) {
 	var s shape
 	if err := json.Unmarshal(b, &s); err != nil {

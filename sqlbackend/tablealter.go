@@ -97,41 +97,62 @@ func (t *Table) CreateIndex(ctx *sql.Context, def sql.IndexDef) error {
 	return t.addIndex(ctx, def)
 }
 
-// addIndex notes an index of a table that has rows, perhaps: it is not searched.
+// addIndex adds an index; the table is rewritten with it.
 func (t *Table) addIndex(ctx *sql.Context, def sql.IndexDef) error {
-	return t.changeShape(ctx, func(s *shape) error {
-		if err := s.addIndex(&def); err != nil {
-			return err
-		}
-		s.Indexes[len(s.Indexes)-1].Kept = false // Why: it has no entries of the rows there are
-		return nil
-	})
+	s, err := t.info.shape.clone()
+	if err == nil {
+		err = s.addIndex(&def)
+	}
+	if err != nil {
+		return err
+	}
+	return t.rewriteWith(ctx, s)
 }
 
 // DropIndex implements sql.IndexAlterableTable.
 func (t *Table) DropIndex(ctx *sql.Context, name string) error {
-	return t.changeShape(ctx, func(s *shape) error {
-		before := len(s.Indexes)
-		s.Indexes = slices.DeleteFunc(s.Indexes, func(x shapeIndex) bool { return strings.EqualFold(x.Name, name) })
-		if len(s.Indexes) == before {
-			return sql.ErrCantDropFieldOrKey.New(name)
+	return t.changeIndexes(ctx, func(s *shape) (kept bool, err error) {
+		x := s.index(name)
+		if x == nil {
+			return false, sql.ErrCantDropFieldOrKey.New(name)
 		}
-		return nil
+		kept = x.Kept
+		s.Indexes = slices.DeleteFunc(s.Indexes, func(x shapeIndex) bool { return strings.EqualFold(x.Name, name) })
+		return kept, nil
+	})
+}
+
+// changeIndexes changes the index list; if that concerns a kept index the table is rewritten.
+func (t *Table) changeIndexes(ctx *sql.Context, change func(*shape) (kept bool, err error)) error {
+	s, err := t.info.shape.clone()
+	if err != nil {
+		return err
+	}
+	kept, err := change(s)
+	if err != nil {
+		return err
+	}
+	if kept {
+		return t.rewriteWith(ctx, s)
+	}
+	return t.changeShape(ctx, func(s *shape) error {
+		_, err := change(s)
+		return err
 	})
 }
 
 // RenameIndex implements sql.IndexAlterableTable.
 func (t *Table) RenameIndex(ctx *sql.Context, from, to string) error {
-	return t.changeShape(ctx, func(s *shape) error {
+	return t.changeIndexes(ctx, func(s *shape) (kept bool, err error) {
 		x := s.index(from)
 		if x == nil {
-			return sql.ErrCantDropFieldOrKey.New(from)
+			return false, sql.ErrCantDropFieldOrKey.New(from)
 		}
 		if other := s.index(to); other != nil && other != x || strings.EqualFold(to, primaryIndex) {
-			return sql.ErrDuplicateKey.New(to)
+			return false, sql.ErrDuplicateKey.New(to)
 		}
 		x.Name = to
-		return nil
+		return x.Kept, nil
 	})
 }
 
@@ -174,15 +195,11 @@ func (t *Table) ModifyColumn(ctx *sql.Context, name string, c *sql.Column, order
 	if i < 0 {
 		return sql.ErrTableColumnNotFound.New(t.Name(), name)
 	}
+	key := t.keyed(i)
 	old := t.info.schema.Schema[i]
-	key := slices.ContainsFunc(t.info.key.parts, func(p keyPart) bool { return p.column == i })
-	switch {
-	case old.Name != c.Name, !stays(t.schema, i, order), old.AutoIncrement != c.AutoIncrement,
-		(old.Generated == nil) != (c.Generated == nil), c.Generated != nil && old.Generated.String() != c.Generated.String(),
-		old.Nullable != c.Nullable && !key:
-		return refused
-	case !old.Type.Equals(c.Type) && (key || !widens(old.Type, c.Type)):
-		return refused
+	inPlace := t.modifiesInPlace(i, c)
+	if !stays(t.schema, i, order) || !inPlace && !old.Type.Equals(c.Type) {
+		return refused // Why never met: the frontend rewrites the table
 	}
 	k, err := newCodec(c.Type)
 	if err != nil {
@@ -196,10 +213,40 @@ func (t *Table) ModifyColumn(ctx *sql.Context, name string, c *sql.Column, order
 		return err
 	}
 	sc.Nullable = sc.Nullable && !key
+	if !inPlace {
+		s, err := t.info.shape.clone()
+		if err != nil {
+			return err
+		}
+		s.Columns[i] = sc
+		s.renameParts(old.Name, sc.Name)
+		return t.rewriteWith(ctx, s)
+	}
 	return t.changeShape(ctx, func(s *shape) error {
 		s.Columns[i] = sc
 		return nil
 	})
+}
+
+// keyed reports whether a column is part of the primary key.
+func (t *Table) keyed(i int) bool {
+	return slices.ContainsFunc(t.info.key.parts, func(p keyPart) bool { return p.column == i })
+}
+
+// modifiesInPlace reports whether a column that keeps its place can become c without its rows being written again.
+func (t *Table) modifiesInPlace(i int, c *sql.Column) bool {
+	old := t.info.schema.Schema[i]
+	key := t.keyed(i)
+	indexed := slices.ContainsFunc(t.info.indexes, func(x tableIndex) bool {
+		return slices.ContainsFunc(x.key.parts, func(p keyPart) bool { return p.column == i })
+	})
+	switch {
+	case old.Name != c.Name, old.AutoIncrement != c.AutoIncrement,
+		(old.Generated == nil) != (c.Generated == nil), c.Generated != nil && old.Generated.String() != c.Generated.String(),
+		old.Nullable != c.Nullable && !key:
+		return false
+	}
+	return old.Type.Equals(c.Type) || !key && !indexed && widens(old.Type, c.Type)
 }
 
 // stays reports whether a column keeps its place.

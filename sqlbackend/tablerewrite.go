@@ -1,0 +1,353 @@
+package sqlbackend
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+
+	"lancesql/engine"
+	"lancesql/internal/arrowx"
+	"lancesql/lsm"
+)
+
+// ALTER TABLE that changes columns or keys makes a new table, fills it and puts it in the old one's place: one commit
+// point, and every reader of the old table's files sees the old table until then.
+var (
+	_ sql.RewritableTable          = (*Table)(nil)
+	_ sql.PrimaryKeyAlterableTable = (*Table)(nil)
+)
+
+// ShouldRewriteTable implements sql.RewritableTable.
+func (t *Table) ShouldRewriteTable(_ *sql.Context, before, after sql.PrimaryKeySchema, old, new *sql.Column) bool {
+	if old == nil || new == nil || len(before.Schema) != len(after.Schema) {
+		return true // a column or a key comes or goes
+	}
+	i := t.column(old.Name)
+	return i < 0 || !strings.EqualFold(after.Schema[i].Name, new.Name) || !t.modifiesInPlace(i, new)
+}
+
+// RewriteInserter implements sql.RewritableTable. The frontend feeds it the rows of the table in the new schema.
+func (t *Table) RewriteInserter(ctx *sql.Context, before, after sql.PrimaryKeySchema, old, new *sql.Column, key []sql.IndexColumn) (sql.RowInserter, error) {
+	same := func(name string) string { return name }
+	if old == nil && new == nil && samePrimary(before, after, same) && len(before.Schema) == len(after.Schema) {
+		return nothing{}, nil // for a unique index, which CreateIndex has built already
+	}
+	if err := connOf(ctx).implicitCommit(ctx); err != nil {
+		return nil, err
+	}
+	s, err := t.rewrittenShape(ctx, before, after, old, new, key)
+	if err != nil {
+		return nil, err
+	}
+	w, err := t.beginRewrite(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for i, c := range after.Schema {
+		if !c.HiddenSystem {
+			w.places = append(w.places, i)
+		}
+	}
+	return w, nil
+}
+
+// nothing is an inserter of rows that are there already.
+type nothing struct{}
+
+func (nothing) Insert(*sql.Context, sql.Row) error       { return nil }
+func (nothing) StatementBegin(*sql.Context)              {}
+func (nothing) DiscardChanges(*sql.Context, error) error { return nil }
+func (nothing) StatementComplete(*sql.Context) error     { return nil }
+func (nothing) Close(*sql.Context) error                 { return nil }
+
+// rewrittenShape is the table's shape with the columns and the key of a new schema.
+func (t *Table) rewrittenShape(ctx *sql.Context, before, after sql.PrimaryKeySchema, old, new *sql.Column, key []sql.IndexColumn) (*shape, error) {
+	was := t.info.shape
+	s := &shape{Version: shapeVersion, Collation: was.Collation, Comment: was.Comment, Checks: slices.Clone(was.Checks)}
+	if _, _, err := s.addColumns(ctx, after.Schema); err != nil {
+		return nil, err
+	}
+	renamed := func(name string) string {
+		if old != nil && new != nil && strings.EqualFold(old.Name, name) {
+			return new.Name
+		}
+		return name
+	}
+	if samePrimary(before, after, renamed) && key == nil {
+		for _, p := range was.Key {
+			key = append(key, sql.IndexColumn{Name: renamed(p.Column), Length: int64(p.Length)})
+		}
+	}
+	if len(after.PkOrdinals) == 0 {
+		key = nil
+	}
+	s.addKey(after, key)
+	for _, x := range was.Indexes {
+		x.Hidden, x.Kept = "", true
+		var parts []shapePart
+		for _, p := range x.Parts {
+			if p.Column = renamed(p.Column); s.column(p.Column) >= 0 {
+				parts = append(parts, p)
+			}
+		}
+		if x.Parts = parts; len(parts) == 0 {
+			continue // the index of a dropped column goes with it
+		}
+		s.placeIndex(x)
+	}
+	return s, nil
+}
+
+// samePrimary reports whether two schemas have the same primary key.
+func samePrimary(before, after sql.PrimaryKeySchema, renamed func(string) string) bool {
+	return slices.EqualFunc(before.PkOrdinals, after.PkOrdinals, func(b, a int) bool {
+		return strings.EqualFold(renamed(before.Schema[b].Name), after.Schema[a].Name)
+	})
+}
+
+func (s *shape) column(name string) int {
+	return slices.IndexFunc(s.Columns, func(c shapeColumn) bool { return strings.EqualFold(c.Name, name) })
+}
+
+// placeIndex notes a kept index and decides where its values are stored.
+func (s *shape) placeIndex(x shapeIndex) {
+	if x.Hidden = ""; !s.storedAlone(x) {
+		x.Hidden = s.freeHiddenName()
+	}
+	s.Indexes = append(s.Indexes, x)
+}
+
+// renameParts follows a column's new name in the keys.
+func (s *shape) renameParts(from, to string) {
+	follow := func(parts []shapePart) {
+		for i := range parts {
+			if strings.EqualFold(parts[i].Column, from) {
+				parts[i].Column = to
+			}
+		}
+	}
+	follow(s.Key)
+	for _, x := range s.Indexes {
+		follow(x.Parts)
+	}
+}
+
+// rewriter fills the table that takes the place of another.
+type rewriter struct {
+	table  *Table
+	info   *tableInfo // of the new table
+	into   *engine.Rebuild
+	places []int // where a row has its visible columns
+	rows   int64
+	done   bool
+}
+
+var _ sql.RowInserter = (*rewriter)(nil)
+
+// beginRewrite makes the new table, empty.
+func (t *Table) beginRewrite(ctx *sql.Context, s *shape) (*rewriter, error) {
+	columns := make(sql.Schema, len(s.Columns))
+	codecs := make([]codec, len(s.Columns))
+	for i, c := range s.Columns {
+		typ, err := parseType(ctx, c.Type, c.Collation)
+		if err != nil {
+			return nil, err
+		}
+		if codecs[i], err = newCodec(typ); err != nil {
+			return nil, err
+		}
+		columns[i] = &sql.Column{Name: c.Name, Type: typ, Nullable: c.Nullable, AutoIncrement: c.AutoIncrement}
+	}
+	l, err := newLayout(s, columns, codecs)
+	if err != nil {
+		return nil, err
+	}
+	spread, err := t.spread(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.marshal()
+	if err != nil {
+		return nil, err
+	}
+	def := engine.TableDef{Schema: l.schema, Shape: b, AutoColumn: l.autoColumn, Sharding: spread, Indexes: l.indexDefs()}
+	if t.info.entry.AutoColumn >= 0 && l.autoColumn >= 0 {
+		auto, err := t.provider.engine.AutoIncrement(ctx, t.info.entry)
+		if err != nil {
+			return nil, err
+		}
+		def.NextAuto = auto.Peek()
+	}
+	into, err := t.provider.engine.Rebuild(ctx, t.info.entry, def)
+	if err != nil {
+		return nil, err
+	}
+	info, err := newTableInfo(ctx, into.Entry())
+	if err != nil {
+		return nil, errors.Join(err, into.Abort(ctx))
+	}
+	return &rewriter{table: t, info: info, into: into}, nil
+}
+
+// spread keeps the sharding of a table whose sharding column is still a key column stored as it is.
+func (t *Table) spread(ctx *sql.Context, l layout) (lsm.Sharding, error) {
+	sh, err := t.provider.engine.ShardingOf(ctx, t.info.entry)
+	if err != nil || sh == (lsm.Sharding{}) {
+		return sh, err
+	}
+	for _, c := range l.key.columns {
+		if f := l.schema.Field(c); f.Name == sh.Column && lsm.ShardableBy(f.Type) {
+			return sh, nil
+		}
+	}
+	return lsm.Sharding{}, notSupported("changing the key that a table is partitioned by")
+}
+
+// Insert implements sql.RowInserter.
+func (w *rewriter) Insert(ctx *sql.Context, row sql.Row) error {
+	picked := make(sql.Row, len(w.places), len(w.places)+1)
+	for i, p := range w.places {
+		picked[i] = row[p]
+	}
+	w.rows++
+	if w.info.rowID >= 0 {
+		picked = append(picked, nil)
+	}
+	phys, err := w.info.encodeRow(ctx, picked, w.rows)
+	if err != nil {
+		return err
+	}
+	return w.put(ctx, phys, picked)
+}
+
+// put adds a physical row, whose hidden columns are still to be filled in. row is for messages.
+func (w *rewriter) put(ctx *sql.Context, phys arrowx.Row, row sql.Row) error {
+	if w.info.rowID >= 0 {
+		id, err := w.into.NextRowID(ctx)
+		if err != nil {
+			return err
+		}
+		phys[w.info.rowID] = id
+	}
+	if err := w.info.fill(phys); err != nil {
+		return err
+	}
+	err := w.into.Insert(ctx, phys)
+	var dup *engine.DuplicateKeyError
+	if errors.As(err, &dup) {
+		if row == nil {
+			if row, err = w.info.decodeRow(ctx, phys); err != nil {
+				return err
+			}
+		}
+		text := w.info.duplicateText(ctx, row, dup.Index)
+		text = strings.Replace(text, "'"+dup.Table.Name+".", "'"+w.table.Name()+".", 1)
+		return newError(1062, "%s", text)
+	}
+	return err
+}
+
+// StatementBegin implements sql.TableEditor.
+func (w *rewriter) StatementBegin(*sql.Context) {}
+
+// DiscardChanges implements sql.TableEditor.
+func (w *rewriter) DiscardChanges(ctx *sql.Context, _ error) error {
+	if w.done {
+		return nil
+	}
+	w.done = true
+	return w.into.Abort(ctx)
+}
+
+// StatementComplete implements sql.TableEditor.
+func (w *rewriter) StatementComplete(*sql.Context) error { return nil }
+
+// Close implements sql.Closer: the new table takes the old one's place.
+func (w *rewriter) Close(ctx *sql.Context) error {
+	if w.done {
+		return nil
+	}
+	w.done = true
+	// Why: the frontend has read the old table in a transaction of its own, whose views would outlive the table.
+	if err := connOf(ctx).implicitCommit(ctx); err != nil {
+		return errors.Join(err, w.into.Abort(ctx))
+	}
+	if err := w.into.Commit(ctx); err != nil {
+		return err
+	}
+	return w.table.refresh(ctx)
+}
+
+// refresh lets t see the table that has its name now.
+func (t *Table) refresh(ctx *sql.Context) error {
+	d := t.provider.engine.Catalog().Database(t.info.entry.Database)
+	if d == nil || d.Table(t.info.entry.Name) == nil {
+		return sql.ErrTableNotFound.New(t.info.entry.Name)
+	}
+	info, err := t.provider.info(ctx, d.Table(t.info.entry.Name))
+	if err == nil {
+		t.info, t.schema = info, info.copySchema()
+	}
+	return err
+}
+
+// rewriteWith rewrites the table under another shape with the same columns.
+func (t *Table) rewriteWith(ctx *sql.Context, s *shape) error {
+	if err := connOf(ctx).implicitCommit(ctx); err != nil {
+		return err
+	}
+	w, err := t.beginRewrite(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := w.copyRows(ctx); err != nil {
+		return errors.Join(err, w.DiscardChanges(ctx, err))
+	}
+	return w.Close(ctx)
+}
+
+// copyRows copies the visible columns of every row as they are stored.
+func (w *rewriter) copyRows(ctx *sql.Context) error {
+	txn := w.table.provider.engine.Begin(engine.TxnOptions{ReadOnly: true})
+	defer txn.Rollback()
+	columns := make([]int, len(w.table.info.shape.Columns))
+	for i := range columns {
+		columns[i] = i
+	}
+	r, err := txn.Scan(ctx, w.table.info.entry, engine.Consistent, lsm.ScanSpec{Columns: columns})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // read only
+	for {
+		b, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range int(b.NumRows()) {
+			phys := make(arrowx.Row, w.info.entry.Schema.NumFields())
+			copy(phys, arrowx.RowOf(b, i))
+			if err := w.put(ctx, phys, nil); err != nil {
+				b.Release()
+				return err
+			}
+		}
+		b.Release()
+	}
+}
+
+// CreatePrimaryKey implements sql.PrimaryKeyAlterableTable. The frontend rewrites the table instead.
+func (t *Table) CreatePrimaryKey(*sql.Context, []sql.IndexColumn) error {
+	return notSupported("ADD PRIMARY KEY without rewriting the table")
+}
+
+// DropPrimaryKey implements sql.PrimaryKeyAlterableTable. The frontend rewrites the table instead.
+func (t *Table) DropPrimaryKey(*sql.Context) error {
+	return notSupported("DROP PRIMARY KEY without rewriting the table")
+}
