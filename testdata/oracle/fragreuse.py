@@ -11,6 +11,7 @@ import sys
 
 import lance
 import pyarrow as pa
+from lance.optimize import Compaction
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("c", pa.int32()), pa.field("s", pa.string())])
 
@@ -40,6 +41,23 @@ def compact(path, defer, rows=1 << 20):
     lance.dataset(path).optimize.compact_files(
         target_rows_per_fragment=rows, defer_index_remap=defer, materialize_deletions_threshold=0.0, num_threads=1
     )
+
+
+PLANNED = []
+
+
+def plan(path, excluded):
+    """The first half of a compaction: rows are written, nothing is committed."""
+    dataset = lance.dataset(path)
+    planned = Compaction.plan(dataset, {"defer_index_remap": True, "excluded_fragment_ids": excluded})
+    PLANNED.append((dataset, [task.execute(dataset) for task in planned.tasks]))
+    return len(planned.tasks)
+
+
+def finish(path):
+    """The second half, on the version it was planned on."""
+    dataset, results = PLANNED.pop()
+    Compaction.commit(dataset, results, {"defer_index_remap": True})
 
 
 def extend(path):
@@ -82,7 +100,7 @@ def describe(path):
     }
 
 
-OPERATIONS = {f.__name__: f for f in (create, append, index, delete, compact, extend, touch, remap, query, describe)}
+OPERATIONS = {f.__name__: f for f in (create, append, index, delete, compact, plan, finish, extend, touch, remap, query, describe)}
 
 
 def main():
