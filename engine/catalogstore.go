@@ -33,6 +33,8 @@ type catalogStore struct {
 	newID func() TableID
 	image atomic.Pointer[Catalog]
 
+	readOnly bool // set before the first use: nothing is ever written
+
 	turn     chan struct{} // capacity 1; full while a statement runs
 	versions []uint64      // snapshots on disk, ascending
 	inUse    map[TableID]bool
@@ -64,6 +66,9 @@ func newCatalogStore(store objstore.Store, clk clock.Clock, log *slog.Logger) *c
 
 // begin waits for the statement before, and tries again to settle what earlier statements could not.
 func (s *catalogStore) begin(ctx context.Context) error {
+	if s.readOnly {
+		return fmt.Errorf("change the catalog: %w", errs.ErrReadOnly)
+	}
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():

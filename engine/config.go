@@ -40,6 +40,9 @@ type Config struct {
 	// NoFreshness (-1) = they are merged only as the load demands.
 	Freshness time.Duration
 
+	// Staleness is how much older than the beginning of a statement what it reads may be: of engines opened for reading only.
+	Staleness time.Duration
+
 	// Workers is the number of background workers. NoWorkers (-1) runs jobs only when a test asks for it.
 	Workers int
 
@@ -82,6 +85,7 @@ func DefaultConfig() Config {
 		WriteBehindDelay:      100 * time.Millisecond,
 		WriteBehindBytes:      1 << 20,
 		Freshness:             time.Minute,
+		Staleness:             time.Second,
 		Workers:               2,             // one of them for flushes only
 		ManifestRetention:     6 * time.Hour, // long scans by outside readers
 		UnflushedWALBytes:     1 << 30,       // replay below a minute on a slow disk
@@ -145,6 +149,7 @@ func (c Config) Validate() error {
 	bad(c.WriteBehindDelay > 0 && c.WriteBehindDelay <= time.Minute, "WriteBehindDelay %s is not between 0 and a minute", c.WriteBehindDelay)
 	bad(c.WriteBehindBytes > 0, "WriteBehindBytes %d is negative", c.WriteBehindBytes)
 	bad(c.Freshness >= NoFreshness, "Freshness %s is negative", c.Freshness)
+	bad(c.Staleness > 0, "Staleness %s is negative", c.Staleness)
 	bad(c.Workers == NoWorkers || c.Workers > 0, "Workers %d is negative", c.Workers)
 	bad(c.Workers <= 1024, "Workers %d is above 1024", c.Workers)
 	bad(c.ManifestRetention >= NoRetention, "ManifestRetention %s is negative", c.ManifestRetention)

@@ -144,6 +144,9 @@ func (c *counters) tables() []TableID {
 
 // SetAutoIncrement makes v the next AUTO_INCREMENT value of the table, whether higher or lower, durably.
 func (e *Engine) SetAutoIncrement(ctx context.Context, tbl *TableEntry, v uint64) error {
+	if err := e.changeable(); err != nil {
+		return err
+	}
 	s, err := e.AutoIncrement(ctx, tbl)
 	if err != nil {
 		return err

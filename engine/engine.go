@@ -32,6 +32,7 @@ type Engine struct {
 	catalog *catalogStore
 	journal *commitLog
 	release func() error // data directory lock
+	follow  *following   // of an engine opened for reading only, else nil
 
 	tableFreshness func(*TableEntry) time.Duration // nil = every table has the server's
 

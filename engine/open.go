@@ -119,6 +119,9 @@ func (e *Engine) Close(ctx context.Context) error {
 	if !e.closing.CompareAndSwap(false, true) {
 		return nil
 	}
+	if e.follow != nil {
+		e.follow.stopFollowing()
+	}
 	faults := []error{e.stopJobs(ctx)}
 	e.commits.shut()
 	for _, ot := range e.takeTables() {
@@ -132,6 +135,9 @@ func (e *Engine) Close(ctx context.Context) error {
 	faults = append(faults, e.journal.w.Close(), e.keys.Close())
 	if e.release != nil {
 		faults = append(faults, e.release())
+	}
+	if e.follow != nil {
+		faults = append(faults, e.follow.closeIt())
 	}
 	return errors.Join(faults...)
 }

@@ -31,6 +31,8 @@ type openTable struct {
 	table *lsm.Table
 	ready atomic.Bool // opened without error
 
+	followed followedTable
+
 	obsoleteWAL  atomic.Uint64 // flushed WAL entries go once the journal starts at this record; 0 = there are none
 	pendingSince atomic.Int64  // commit time of the oldest row that may not be in the base yet, Unix ns; 0 = none
 
@@ -91,6 +93,9 @@ func (ot *openTable) open(ctx context.Context) error {
 	ot.allColumns = make([]int, ot.entry.Schema.NumFields())
 	for i := range ot.allColumns {
 		ot.allColumns[i] = i
+	}
+	if ot.e.follow != nil {
+		return ot.openFollowed(ctx)
 	}
 	if ot.prev != nil {
 		err := ot.prev.table.Close(ctx)

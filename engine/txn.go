@@ -81,6 +81,8 @@ type Txn struct {
 	// undecided is set when the outcome of the commit is unknown: its locks are kept until restart, so that nobody
 	// builds on rows that may or may not be there.
 	undecided bool
+
+	followed map[TableID]tableView // views of single tables, of an engine opened for reading only
 }
 
 type savepoint struct {
@@ -205,6 +207,7 @@ func (t *Txn) Rollback() {
 // end releases views and locks.
 func (t *Txn) end() {
 	t.done = true
+	t.endFollowed()
 	t.e.views.release(t.stmt)
 	t.e.views.release(t.view)
 	t.stmt, t.view, t.saves, t.locked = nil, nil, nil, nil

@@ -34,9 +34,12 @@ func (t *Txn) Scan(ctx context.Context, tbl *TableEntry, k ReadKind, spec lsm.Sc
 	}
 	ot, err := t.e.openTable(ctx, tbl)
 	if err != nil {
+		return nil, t.e.lostTable(ctx, err)
+	}
+	v, err := t.viewOf(ctx, ot, k)
+	if err != nil {
 		return nil, err
 	}
-	v := t.viewFor(k)
 	snap, err := ot.table.Snapshot(v.seq)
 	if err != nil {
 		return nil, fmt.Errorf("read %s.%s: %w", tbl.Database, tbl.Name, err)
@@ -51,7 +54,13 @@ func (t *Txn) Scan(ctx context.Context, tbl *TableEntry, k ReadKind, spec lsm.Sc
 	r, err := snap.Scan(ctx, spec, own)
 	if err != nil {
 		snap.Release()
+		if t.e.follow != nil {
+			err = ot.vanished(ctx, err)
+		}
 		return nil, fmt.Errorf("scan %s.%s: %w", tbl.Database, tbl.Name, err)
+	}
+	if t.e.follow != nil {
+		r = &followedReader{BatchReader: r, ctx: ctx, ot: ot}
 	}
 	t.e.views.retain(v)
 	return &scanReader{inner: r, seq: v.seq, release: func() {

@@ -90,6 +90,9 @@ func (t *Txn) writable(ctx context.Context, tbl *TableEntry) (*openTable, error)
 	if t.opts.ReadOnly {
 		return nil, fmt.Errorf("write in a read-only transaction: %w", errs.ErrInvalid)
 	}
+	if err := t.e.changeable(); err != nil {
+		return nil, err
+	}
 	if err := t.e.Failed(); err != nil {
 		return nil, err
 	}

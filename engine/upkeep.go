@@ -78,6 +78,9 @@ func ignoreClosed(err error) error {
 // FlushTables drains the tables: when it returns nil, every row committed before the call is in the base
 // table. nil drains all tables.
 func (e *Engine) FlushTables(ctx context.Context, ids []TableID) error {
+	if err := e.changeable(); err != nil {
+		return err
+	}
 	cat := e.Catalog()
 	var entries []*TableEntry
 	if ids == nil {

@@ -28,6 +28,8 @@ type Table struct {
 	encoder   *rowkey.Encoder
 	indexed   []*rowkey.Encoder // of each secondary index's column
 
+	follow *follower // of a table that is opened for reading only, else nil
+
 	latch   sync.RWMutex
 	claimMu sync.Mutex
 	flushMu sync.Mutex

@@ -114,6 +114,8 @@ func engineError(err error, chain []error) *mysql.SQLError {
 		{errs.ErrDeadlock, 1213, "Deadlock found when trying to get lock; try restarting transaction"},
 		{errs.ErrWriteConflict, 1213, "Deadlock found when trying to get lock; try restarting transaction"},
 		{errs.ErrLockTimeout, 1205, "Lock wait timeout exceeded; try restarting transaction"},
+		{errs.ErrReadOnly, 1290, readOnlyText},
+		{errs.ErrVanished, 1412, "Table definition has changed, please retry transaction"},
 		{errs.ErrSchemaChanged, 1412, "Table definition has changed, please retry transaction"},
 		{errs.ErrDuplicateKey, 1062, "Duplicate entry: %s"},
 		{errs.ErrUnsupported, 1235, "Not supported yet: %s"},

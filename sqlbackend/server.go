@@ -52,6 +52,9 @@ func NewServer(cfg ServerConfig, e *engine.Engine, log *slog.Logger) (*Server, e
 	grants := front.Analyzer.Catalog.MySQLDb
 	addRoot(grants, isLoopback(listener.Addr()))
 	err = errors.Join(checkGrants(grants), showSettings(cfg))
+	if err == nil && e.ReadOnly() {
+		err = showReadOnly()
+	}
 	var srv *server.Server
 	if err == nil {
 		srv, err = newFrontendServer(front, provider, listener, log)
@@ -70,6 +73,10 @@ func newFrontendServer(front *sqle.Engine, provider *Provider, listener net.List
 		}
 		return NewSession(sql.NewBaseSessionWithClientServer(addr, client, c.ConnectionID), provider), nil
 	}
+	options := wire.Options{MapError: mapStatementError, Refuse: refuseFiles, RewritePrepare: rewritePrepared, Log: log}
+	if provider.Engine().ReadOnly() {
+		options.Refuse, options.Again = refuseChanges, runAgain
+	}
 	cfg := server.Config{
 		Protocol: "tcp",
 		Address:  listener.Addr().String(),
@@ -78,7 +85,7 @@ func newFrontendServer(front *sqle.Engine, provider *Provider, listener net.List
 		// Why off: it reads from the socket of a running statement, which breaks cursors; the handler peeks instead.
 		DisableConnectionWatcher: true,
 		MaxLoggedQueryLen:        -1,
-		Options:                  []server.Option{wire.Option(wire.Options{MapError: mapStatementError, Refuse: refuseFiles, RewritePrepare: rewritePrepared, Log: log})},
+		Options:                  []server.Option{wire.Option(options)},
 	}
 	return server.NewServer(cfg, front, sql.NewContext, session, nil)
 }

@@ -43,12 +43,24 @@ func Read(ctx context.Context, st objstore.Store, dir string, from Position, lim
 		}
 		if _, err := st.Stat(ctx, EntryName(dir, next)); err != nil {
 			if errors.Is(err, errs.ErrNotFound) {
-				err = errs.Corrupt(EntryName(dir, next), -1, "WAL entry %d is missing but entry %d exists", next, last)
+				err = &hole{errs.Corrupt(EntryName(dir, next), -1, "WAL entry %d is missing but entry %d exists", next, last)}
 			}
 			return next - 1, err
 		}
 	}
 }
+
+// ErrHole is matched by the corruption that Read reports for a missing position below an existing one: a reader beside
+// the writer may just have been passed by a removal.
+var ErrHole = errors.New("hole in the WAL")
+
+// hole is a corruption that matches ErrHole too.
+type hole struct{ error }
+
+func (h *hole) Unwrap() error { return h.error }
+
+// Is reports whether target is ErrHole.
+func (h *hole) Is(target error) bool { return target == ErrHole }
 
 func readOne(ctx context.Context, st objstore.Store, dir string, p Position, limit int64, visit func(Entry) error) (bool, error) {
 	if err := ctx.Err(); err != nil {

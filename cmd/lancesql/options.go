@@ -22,6 +22,9 @@ type options struct {
 	Socket   string `yaml:"socket"`
 	LogLevel string `yaml:"log_level"`
 
+	ReadOnly  bool          `yaml:"read_only"`
+	Staleness time.Duration `yaml:"read_only_staleness"`
+
 	MaxConnections int `yaml:"max_connections"`
 
 	MemTableRows          uint64        `yaml:"memtable_rows"`
@@ -54,6 +57,7 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 	set.StringVar(&flags.Addr, "addr", o.Addr, "host:port to listen on; empty for none")
 	set.StringVar(&flags.Socket, "socket", "", "path of a unix socket to listen on as well")
 	set.StringVar(&config, "config", "", "YAML file with settings; flags win over it")
+	set.BoolVar(&flags.ReadOnly, "read-only", false, "read a data directory that another process may be writing")
 	set.StringVar(&flags.LogLevel, "log-level", o.LogLevel, "debug, info, warn or error")
 	if err := set.Parse(args); errors.Is(err, flag.ErrHelp) {
 		set.SetOutput(stdout)
@@ -79,6 +83,8 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 			o.Addr = flags.Addr
 		case "socket":
 			o.Socket = flags.Socket
+		case "read-only":
+			o.ReadOnly = flags.ReadOnly
 		case "log-level":
 			o.LogLevel = flags.LogLevel
 		}
@@ -137,6 +143,7 @@ func (o *options) engine() engine.Config {
 		Workers:           o.Workers,
 		ManifestRetention: o.ManifestRetention, GenerationGrace: o.GenerationGrace,
 		UnflushedWALBytes: o.UnflushedWALBytes,
+		Staleness:         o.Staleness,
 	}
 }
 

@@ -44,7 +44,11 @@ func serve(args []string, stdout, stderr io.Writer) error {
 	defer signal.Stop(signals)
 
 	ctx := context.Background()
-	e, err := engine.Open(ctx, o.engine(), engine.Components{Log: log})
+	open := engine.Open
+	if o.ReadOnly {
+		open = engine.OpenReadOnly
+	}
+	e, err := open(ctx, o.engine(), engine.Components{Log: log})
 	if err != nil {
 		return err
 	}

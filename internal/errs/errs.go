@@ -22,6 +22,7 @@ var (
 	ErrLocked      = errors.New("locked by another process")
 	ErrNewerFormat = errors.New("written by a newer version")
 	ErrReadOnly    = errors.New("opened for reading only")
+	ErrVanished    = errors.New("removed by its writer meanwhile") // a reader beside a writer: look again
 )
 
 // Transaction sentinels.

@@ -27,6 +27,9 @@ type Options struct {
 	RewritePrepare func(text string) string
 	// Refuse returns an error for statements that must not run; nil refuses none.
 	Refuse func(stmt sqlparser.Statement) error
+	// Again says whether a statement that failed before a row was sent runs once more, and prepares its session for that;
+	// nil: never.
+	Again func(ctx *sql.Context, err error) bool
 	// Log receives panics (Error), unclassified errors (Info) and failed statements (Debug). Nil discards.
 	Log *slog.Logger
 }
@@ -40,6 +43,7 @@ type Handler struct {
 	sessions *server.SessionManager
 	mapError func(sqlparser.Statement, error) *mysql.SQLError
 	refuse   func(sqlparser.Statement) error
+	again    func(*sql.Context, error) bool
 	rewrite  func(text string) string
 	log      *slog.Logger
 }
@@ -55,7 +59,13 @@ func New(engine *sqle.Engine, sessions *server.SessionManager, stock *server.Han
 	if o.Refuse == nil {
 		o.Refuse = func(sqlparser.Statement) error { return nil }
 	}
-	return &Handler{Handler: stock, engine: engine, sessions: sessions, mapError: o.MapError, refuse: o.Refuse, rewrite: o.RewritePrepare, log: o.Log}
+	if o.Again == nil {
+		o.Again = func(*sql.Context, error) bool { return false }
+	}
+	return &Handler{
+		Handler: stock, engine: engine, sessions: sessions, mapError: o.MapError, refuse: o.Refuse, again: o.Again, rewrite: o.RewritePrepare,
+		log: o.Log,
+	}
 }
 
 // Option returns the server option that puts a Handler in front of the stock one.

@@ -24,6 +24,9 @@ type command struct {
 	bindings map[string]*querypb.BindVariable
 }
 
+// againMax is how often a statement runs again.
+const againMax = 5
+
 // errClientGone is the cause of a context cancelled because the client closed its end of the connection.
 var errClientGone = errors.New("client closed the connection")
 
@@ -53,10 +56,16 @@ func (h *Handler) run(ctx context.Context, c *mysql.Conn, cmd command, send mysq
 	defer h.isolate(sqlCtx, cmd.query, &err)
 	defer watchClient(c.Conn, func() { cancel(errClientGone) })()
 
-	rest, err = h.execute(sqlCtx, c, &cmd, func(res *sqltypes.Result, more bool) error {
+	parsed := cmd.parsed
+	note := func(res *sqltypes.Result, more bool) error {
 		begun = true
 		return send(res, more)
-	})
+	}
+	rest, err = h.execute(sqlCtx, c, &cmd, note)
+	for n := 0; err != nil && !begun && n < againMax && h.again(sqlCtx, err); n++ {
+		cmd.parsed = parsed
+		rest, err = h.execute(sqlCtx, c, &cmd, note)
+	}
 	if f := framesOf(c); f != nil {
 		h.limit(sqlCtx, f)
 	}
