@@ -207,9 +207,9 @@ func crashAt(t *testing.T, n int64, plan faultfs.Plan, p planted) (more bool, fa
 }
 
 // TestCrashAtEveryOperation stops the filesystem at its n-th operation and reopens: for every n in a soak, for every
-// fourth in the plain run.
+// fifth in the plain run.
 func TestCrashAtEveryOperation(t *testing.T) {
-	step := int64(4)
+	step := int64(5)
 	switch {
 	case soak():
 		step = 1
@@ -232,8 +232,8 @@ func TestCrashFindsPlantedBugs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the plain run looks for planted bugs")
 	}
-	find := func(plan faultfs.Plan, p planted) error {
-		for n := int64(1); ; n++ {
+	find := func(plan faultfs.Plan, p planted, step int64) error {
+		for n := int64(1); ; n += step {
 			more, err := crashAt(t, n, plan, p)
 			if err != nil || !more {
 				return err
@@ -246,7 +246,7 @@ func TestCrashFindsPlantedBugs(t *testing.T) {
 		"part of a commit left out":   {skipPart: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := find(faultfs.Plan{}, p)
+			err := find(faultfs.Plan{}, p, 5)
 			require.Error(t, err)
 			t.Log(err)
 		})
@@ -259,7 +259,7 @@ func TestCrashFindsPlantedBugs(t *testing.T) {
 		require.NoError(t, err)
 		found := 0
 		for k := int64(1); k <= fs.DirSyncs(); k++ {
-			if find(faultfs.Plan{SkipDirSync: faultfs.Only(k)}, planted{}) == nil {
+			if find(faultfs.Plan{SkipDirSync: faultfs.Only(k)}, planted{}, 1) == nil {
 				continue // Why: some are repeated by a later sync before anything is acknowledged
 			}
 			found++

@@ -19,6 +19,9 @@ type Options struct {
 	GroupBytes   int64 // bytes written under one sync (default 16 MiB); a single larger record goes alone
 }
 
+// bufferKept is the largest buffer that is kept for the next write.
+const bufferKept = 1 << 20
+
 // freeKept is how many files wait to be written over; more are deleted, so that one burst does not hold disk for ever.
 const freeKept = 2
 
@@ -38,7 +41,7 @@ func (o Options) withDefaults() Options {
 
 // Writer appends records. All methods but Close are safe for concurrent use.
 //
-// mu guards queue, leading, dead, kept, next, unsynced and from. Whoever holds turn owns cur, off, free, nextID and nextNo.
+// mu guards queue, leading, dead, kept, next, unsynced and from. Whoever holds turn owns buf, cur, off, free, nextID and nextNo.
 type Writer struct {
 	dir  *logfile.Dir
 	o    Options
@@ -57,6 +60,7 @@ type Writer struct {
 
 	low atomic.Bool // see Low
 
+	buf    []byte // scratch of write
 	cur    *segment
 	off    int64 // of the next record in cur
 	free   []int // slots whose files may be overwritten
@@ -317,11 +321,14 @@ func (w *Writer) write(group []*waiter) error {
 	}
 	first := w.unsynced
 	w.mu.Unlock()
-	buf, sync := make([]byte, 0, size), false
+	buf, sync := w.buf[:0], false
 	for i, m := range group {
 		m.r.J = next + J(i)
 		buf = m.r.append(buf, w.cur.id, first)
 		sync = sync || m.sync
+	}
+	if w.buf = buf; cap(buf) > bufferKept {
+		w.buf = nil
 	}
 	if err := w.cur.file.WriteAt(buf, w.off); err != nil {
 		return err

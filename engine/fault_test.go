@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"lancesql/internal/errs"
+	"lancesql/internal/objstore/faultfs"
+)
+
+// playOn runs the history although single operations fail: what was refused did not happen, what was acknowledged did,
+// and after an undecided commit nothing is acknowledged any more.
+func playOn(ctx context.Context, d disk) (o outcome, err error) {
+	o.acked = contents{}
+	var e *Engine
+	for range 2 { // the fault may hit the opening; the second attempt must work
+		if e, err = d.open(ctx, planted{}); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return o, fmt.Errorf("open: %w", err)
+	}
+	defer func() { _ = e.Close(ctx) }()
+	again := func(do func() error) error {
+		if err := do(); err == nil || e.catalog.broken != nil {
+			return err
+		}
+		return do()
+	}
+	if testTable(e) == nil {
+		_ = again(func() error { return createTestTable(ctx, e) })
+	}
+	if testTable(e) == nil {
+		_, _ = e.CreateTable(ctx, "db", "t", testDef())
+	}
+	_ = again(func() error { _, err := e.CreateTable(ctx, "db", "u", shardedDef()); return err })
+	if testTable(e) == nil || namedTable(e, "u") == nil {
+		return o, nil // the fault hit the making of the tables, which is not what this test is about
+	}
+	o.created = true
+	for i, w := range history() {
+		if err := w.runOn(ctx, e, "t", "u"); err == nil {
+			if e.Failed() != nil {
+				return o, errors.New("acknowledged after writes were stopped")
+			}
+			o.acked = o.acked.apply(w)
+		} else if errors.Is(err, errUndecided) {
+			o.maybe = o.acked.apply(w)
+		}
+		if i%3 == 1 {
+			work(e)
+			_ = e.jobs.Drain(ctx)
+		}
+		if i%5 == 4 {
+			if _, err := same(ctx, e, o.acked); err != nil && !errors.Is(err, errs.ErrSync) {
+				return o, fmt.Errorf("while serving, after write %d: %w", i, err)
+			}
+		}
+	}
+	if e.Failed() == nil {
+		// Why not after a failed sync: the store believes nothing of that directory any more before a restart.
+		if err := again(func() error { return e.FlushTables(ctx, nil) }); err != nil && !errors.Is(err, errs.ErrSync) {
+			return o, fmt.Errorf("does not heal: %w", err)
+		}
+	}
+	if _, err = same(ctx, e, o.acked); errors.Is(err, errs.ErrSync) {
+		err = nil // a table that could not be opened
+	}
+	return o, err
+}
+
+// TestFailAtEveryOperation lets single operations of the filesystem fail, as a full disk or a bad block does.
+func TestFailAtEveryOperation(t *testing.T) {
+	step := int64(41)
+	switch {
+	case soak():
+		step = 1
+	case testing.Short():
+		step = 101
+	}
+	ctx := context.Background()
+	for name, fault := range map[string]error{"no space": &errNoSpace{"file"}, "error": errors.New("disk says no")} {
+		t.Run(name, func(t *testing.T) {
+			stopped, runs := 0, 0
+			for n := int64(1); ; n += step {
+				fs := faultfs.New(vfs.NewCrashableMem(), faultfs.Plan{FailAt: n, Err: fault})
+				d, err := diskOn(fs)
+				if err != nil {
+					d, err = diskOn(fs)
+				}
+				require.NoError(t, err)
+				o, err := playOn(ctx, d)
+				require.NoError(t, err, "operation %d", n)
+				runs++
+				if o.maybe != nil {
+					stopped++
+				}
+				if fs.Count() < n {
+					break
+				}
+				clone, err := fs.CrashClone(faultfs.CloneConfig{UnsyncedPercent: int(n%3) * 50, Rand: rand.New(rand.NewPCG(uint64(n), 3))})
+				require.NoError(t, err)
+				after, err := diskOn(clone)
+				require.NoError(t, err)
+				require.NoError(t, verify(ctx, after, o, planted{}), "operation %d", n)
+			}
+			t.Logf("%d runs, %d with an undecided commit", runs, stopped)
+			require.Positive(t, stopped)
+		})
+	}
+}
