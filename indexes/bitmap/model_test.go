@@ -256,6 +256,8 @@ func TestLimits(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrUnsupported)
 	_, err = bitmap.Open(ctx, d, bitmap.Spec{Type: c.typ, Fragments: roaring.New()})
 	require.ErrorIs(t, err, errs.ErrNotFound)
+	_, err = bitmap.Open(ctx, d, bitmap.Spec{Type: c.typ})
+	require.ErrorIs(t, err, errs.ErrInvalid)
 	_, err = bitmap.Open(ctx, d, bitmap.Spec{Type: c.typ, Fragments: roaring.New(), Version: 2})
 	require.ErrorIs(t, err, errs.ErrUnsupported)
 }

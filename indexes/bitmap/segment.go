@@ -32,7 +32,7 @@ const (
 // Spec says what the index entry knows about a segment.
 type Spec struct {
 	Version   int32           // index_version: 0 or 1, which differ only in tables with stable row ids
-	Fragments *roaring.Bitmap // fragment_bitmap
+	Fragments *roaring.Bitmap // fragment_bitmap, not nil
 	Type      arrow.DataType  // of the indexed column
 	Size      uint64          // bytes of the file, 0: not known
 	Cache     *store.Cache    // keeps bitmaps that were read; nil: none are
@@ -61,6 +61,9 @@ type Segment struct {
 func Open(ctx context.Context, dir store.Dir, spec Spec) (*Segment, error) {
 	if spec.Version < 0 || spec.Version > 1 || !Supported(spec.Type) {
 		return nil, fmt.Errorf("bitmap index of version %d over %s: %w", spec.Version, spec.Type, errs.ErrUnsupported)
+	}
+	if spec.Fragments == nil {
+		return nil, fmt.Errorf("bitmap index without its fragments: %w", errs.ErrInvalid)
 	}
 	r, err := dir.Open(ctx, FileName, spec.Size)
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 // Spec says what the index entry knows about a segment.
 type Spec struct {
 	Version   int32           // index_version: 0
-	Fragments *roaring.Bitmap // fragment_bitmap: zones of others are passed over
+	Fragments *roaring.Bitmap // fragment_bitmap, not nil: zones of others are passed over
 	Type      arrow.DataType  // of the indexed column
 	Size      uint64          // bytes of the file, 0: not known
 	Cache     *store.Cache    // keeps filters that were read; nil: none are
@@ -63,6 +63,9 @@ type Segment struct {
 func Open(ctx context.Context, dir store.Dir, spec Spec) (*Segment, error) {
 	if spec.Version != 0 || !Supported(spec.Type) {
 		return nil, fmt.Errorf("bloom filter index of version %d over %s: %w", spec.Version, spec.Type, errs.ErrUnsupported)
+	}
+	if spec.Fragments == nil {
+		return nil, fmt.Errorf("bloom filter index without its fragments: %w", errs.ErrInvalid)
 	}
 	r, err := dir.Open(ctx, FileName, spec.Size)
 	if err != nil {

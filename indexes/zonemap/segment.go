@@ -44,7 +44,7 @@ type Segment struct {
 // Spec says what the index entry knows about a segment.
 type Spec struct {
 	Version   int32           // index_version: 0 or 1
-	Fragments *roaring.Bitmap // fragment_bitmap: zones of others are passed over
+	Fragments *roaring.Bitmap // fragment_bitmap, not nil: zones of others are passed over
 	Type      arrow.DataType  // of the indexed column
 	Size      uint64          // bytes of the file, 0: not known
 }
@@ -55,6 +55,9 @@ type Spec struct {
 func Open(ctx context.Context, dir store.Dir, spec Spec) (*Segment, error) {
 	if spec.Version < 0 || spec.Version > 1 {
 		return nil, fmt.Errorf("zone map of version %d: %w", spec.Version, errs.ErrUnsupported)
+	}
+	if spec.Fragments == nil {
+		return nil, fmt.Errorf("zone map without its fragments: %w", errs.ErrInvalid)
 	}
 	r, err := dir.Open(ctx, FileName, spec.Size)
 	if err != nil {
