@@ -160,3 +160,19 @@ func (e *Engine) logCounters(ctx context.Context, id TableID) error {
 	req := &commitRequest{counters: []TableID{id}, done: make(chan struct{}), promoted: make(chan struct{})}
 	return e.commitRequest(context.WithoutCancel(ctx), req)
 }
+
+// inheritCounter lets a table that takes another's place go on with its AUTO_INCREMENT values, be the rows there or not.
+func (e *Engine) inheritCounter(ctx context.Context, old, fresh *TableEntry) error {
+	if old.AutoColumn < 0 || fresh.AutoColumn < 0 {
+		return nil
+	}
+	from, err := e.AutoIncrement(ctx, old)
+	if err != nil {
+		return err
+	}
+	to, err := e.AutoIncrement(ctx, fresh)
+	if err != nil || to.Peek() >= from.Peek() {
+		return err
+	}
+	return e.SetAutoIncrement(ctx, fresh, from.Peek())
+}

@@ -93,6 +93,9 @@ func (r *Rebuild) Commit(ctx context.Context) error {
 	if err := r.e.drain(ctx, r.entry); err != nil {
 		return errors.Join(err, r.drop(ctx))
 	}
+	if err := r.e.inheritCounter(ctx, r.old, r.entry); err != nil {
+		return errors.Join(err, r.drop(ctx))
+	}
 	if err := r.e.catalog.replaceTable(ctx, r.old, r.entry, r.e.closeTable); err != nil {
 		return errors.Join(err, r.drop(ctx))
 	}
