@@ -1,7 +1,7 @@
 """Builds scalar indexes with pylance and answers filters with and without them.
 
 indexes.py build TABLE FILE   FILE: [{column, kind, name, params}]; prints {name: error} of what was refused
-indexes.py query TABLE FILE   FILE: [filter]; prints [{error, indexed, scanned, plan, bytes}]
+indexes.py query TABLE FILE   FILE: [filter]; prints [{error, indexed, scanned, plan}]
 indexes.py append TABLE FILE  FILE: {rows: n}; copies the first n rows behind the others, which leaves write seeds
 indexes.py optimize TABLE FILE  FILE: {}; lets every index take in the new fragments
 indexes.py golden FOLDER          writes the index files of testdata/golden/indexes anew
@@ -10,7 +10,6 @@ indexes.py golden FOLDER          writes the index files of testdata/golden/inde
 import decimal
 import json
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -42,7 +41,7 @@ def query(path, request):
     dataset = lance.dataset(path)
     answers = []
     for text in request:
-        answer = {"error": "", "indexed": [], "scanned": [], "plan": "", "bytes": 0}
+        answer = {"error": "", "indexed": [], "scanned": [], "plan": ""}
         answer["scanned"] = ids(dataset, text, False)
         try:
             answer["indexed"] = ids(dataset, text, True)
@@ -50,15 +49,6 @@ def query(path, request):
         except Exception as error:
             answer["error"] = str(error)[:300]
         answers.append(answer)
-    return answers
-
-
-def analyze(path, request):
-    dataset = lance.dataset(path)
-    answers = []
-    for text in request:
-        plan = dataset.scanner(columns=["id"], filter=text).analyze_plan()
-        answers.append({"plan": plan, "bytes": sum(int(n) for n in re.findall(r"bytes_read=(\d+)", plan))})
     return answers
 
 
@@ -107,7 +97,7 @@ def main():
     if sys.argv[1] == "golden":
         golden(sys.argv[2])
         return
-    commands = {"build": build, "query": query, "analyze": analyze, "append": append, "optimize": optimize}
+    commands = {"build": build, "query": query, "append": append, "optimize": optimize}
     with open(sys.argv[3], encoding="utf-8") as file:
         request = json.load(file)
     json.dump(commands[sys.argv[1]](sys.argv[2], request), sys.stdout)

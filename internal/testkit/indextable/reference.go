@@ -24,7 +24,6 @@ type Answer struct {
 	Indexed []int64 `json:"indexed"` // ids of the matching rows, ascending
 	Scanned []int64 `json:"scanned"` // the same without indexes
 	Plan    string  `json:"plan"`
-	Bytes   int64   `json:"bytes"` // read by the scan with indexes, as its plan says
 }
 
 // Used reports whether the plan asks the index of that name.
