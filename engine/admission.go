@@ -83,8 +83,11 @@ type JournalStats struct {
 	Unopened    int    // tables that could not be opened and hold the journal
 }
 
-// Journal returns the state of the commit journal.
+// Journal returns the state of the commit journal; zero for a read-only engine.
 func (e *Engine) Journal() JournalStats {
+	if e.journal == nil {
+		return JournalStats{}
+	}
 	next := e.journal.w.Next()
 	unopened, _ := e.journal.unopened()
 	return JournalStats{Next: uint64(next), Start: uint64(e.journal.w.From()), Bytes: e.journal.w.Bytes(), Limit: e.cfg.JournalBytes,

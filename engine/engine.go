@@ -87,11 +87,21 @@ func (e *Engine) Failed() error {
 	return nil
 }
 
-// SetDurability changes when commits are acknowledged; commits in progress may still follow the old setting.
-func (e *Engine) SetDurability(d Durability) { e.journal.durability.Store(uint32(d)) }
+// SetDurability changes when commits are acknowledged; commits in progress may still follow the old setting. A read-only
+// engine has none.
+func (e *Engine) SetDurability(d Durability) {
+	if e.journal != nil {
+		e.journal.durability.Store(uint32(d))
+	}
+}
 
 // Durability returns the setting in force.
-func (e *Engine) Durability() Durability { return Durability(e.journal.durability.Load()) }
+func (e *Engine) Durability() Durability {
+	if e.journal == nil {
+		return SyncCommit
+	}
+	return Durability(e.journal.durability.Load())
+}
 
 func (e *Engine) tableOptions() lsm.Options {
 	return lsm.Options{

@@ -51,7 +51,7 @@ func NewServer(cfg ServerConfig, e *engine.Engine, log *slog.Logger) (*Server, e
 	}
 	grants := front.Analyzer.Catalog.MySQLDb
 	addRoot(grants, isLoopback(listener.Addr()))
-	err = errors.Join(checkGrants(grants), showSettings(cfg))
+	err = errors.Join(checkGrants(grants), showSettings(cfg, e))
 	if err == nil && e.ReadOnly() {
 		err = showReadOnly()
 	}

@@ -30,8 +30,15 @@ func setSystemVariables() {
 }
 
 // showSettings makes system variables tell the server's settings. They belong to the process: the last server's show.
-func showSettings(c ServerConfig) error {
-	return sql.SystemVariables.AssignValues(map[string]any{"max_connections": int64(c.MaxConnections), "socket": c.Socket})
+func showSettings(c ServerConfig, e *engine.Engine) error {
+	flush := int64(1)
+	if e.Durability() != engine.SyncCommit {
+		flush = 2
+	}
+	return sql.SystemVariables.AssignValues(map[string]any{
+		"max_connections": int64(c.MaxConnections), "socket": c.Socket,
+		"innodb_flush_log_at_trx_commit": flush, "lancesql_freshness": int64(e.Freshness() / time.Second),
+	})
 }
 
 // replacedVariables redefines variables of the frontend.

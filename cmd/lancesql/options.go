@@ -41,6 +41,14 @@ type options struct {
 	LockWaitTimeout       time.Duration `yaml:"lock_wait_timeout"`
 	ManifestRetention     time.Duration `yaml:"manifest_retention"`
 	GenerationGrace       time.Duration `yaml:"generation_grace"`
+
+	FlushLogAtCommit    *int           `yaml:"innodb_flush_log_at_trx_commit"`
+	WALAck              string         `yaml:"wal_ack"`
+	JournalSegmentBytes int64          `yaml:"journal_segment_bytes"`
+	JournalBytes        int64          `yaml:"journal_bytes"`
+	WriteBehindDelay    time.Duration  `yaml:"write_behind_delay"`
+	WriteBehindBytes    int64          `yaml:"write_behind_bytes"`
+	Freshness           *time.Duration `yaml:"lancesql_freshness"`
 }
 
 // errHelp says that the flags asked for help, which was printed.
@@ -120,6 +128,12 @@ func (o *options) validate() error {
 	if _, err := o.level(); err != nil {
 		return err
 	}
+	if n := o.FlushLogAtCommit; n != nil && (*n < 0 || *n > 2) {
+		return fmt.Errorf("innodb_flush_log_at_trx_commit %d is not 0, 1 or 2", *n)
+	}
+	if o.WALAck != "" && o.WALAck != "journal" && o.WALAck != "entry" {
+		return fmt.Errorf("wal_ack %q is not journal or entry", o.WALAck)
+	}
 	return o.engine().Validate()
 }
 
@@ -132,7 +146,7 @@ func (o *options) level() (slog.Level, error) {
 }
 
 func (o *options) engine() engine.Config {
-	return engine.Config{
+	c := engine.Config{
 		DataDir:      o.DataDir,
 		MemTableRows: o.MemTableRows, MemTableBytes: o.MemTableBytes,
 		FrozenSoft: o.FrozenSoft, FrozenHard: o.FrozenHard,
@@ -144,7 +158,23 @@ func (o *options) engine() engine.Config {
 		ManifestRetention: o.ManifestRetention, GenerationGrace: o.GenerationGrace,
 		UnflushedWALBytes: o.UnflushedWALBytes,
 		Staleness:         o.Staleness,
+
+		JournalSegmentBytes: o.JournalSegmentBytes, JournalBytes: o.JournalBytes,
+		WriteBehindDelay: o.WriteBehindDelay, WriteBehindBytes: o.WriteBehindBytes,
 	}
+	if n := o.FlushLogAtCommit; n != nil && *n != 1 {
+		c.Durability = engine.SyncEverySecond
+	}
+	if o.WALAck == "entry" {
+		c.WALAck = engine.AckEntry
+	}
+	if f := o.Freshness; f != nil {
+		c.Freshness = *f
+		if *f == 0 {
+			c.Freshness = engine.NoFreshness
+		}
+	}
+	return c
 }
 
 func (o *options) server() sqlbackend.ServerConfig {
