@@ -10,7 +10,7 @@ import (
 
 // Session is the locks of one connection: those of its transactions, of LOCK TABLES, of a running DDL statement and by
 // name. They are one owner in the waits-for graph, so that a deadlock through any of them is found. Calls are serial,
-// except Waiting and Close.
+// except Close.
 type Session struct {
 	e     *Engine
 	id    uint64
@@ -101,10 +101,13 @@ func (e *Engine) HolderOfName(name string) (id uint64, held bool) {
 
 func namedResource(name string) lock.Resource { return lock.Resource{Kind: lock.Named, Key: name} }
 
-// Waiting returns the kind of lock the session waits for now; false if it does not. It may be called at any time.
-func (s *Session) Waiting() (lock.Kind, bool) {
-	r, ok := s.e.locks.WaitsFor(s.owner)
-	return r.Kind, ok
+// Waiting returns the kinds of locks that sessions wait for now, by their ids.
+func (e *Engine) Waiting() map[uint64]lock.Kind {
+	out := make(map[uint64]lock.Kind)
+	for id, r := range e.locks.Waiting() {
+		out[id] = r.Kind
+	}
+	return out
 }
 
 // Close releases everything and ends a pending wait. The session may go on being used.

@@ -60,6 +60,12 @@ func (t *Txn) LockKey(ctx context.Context, tbl *TableEntry, key rowkey.Key, mode
 	return t.lock(ctx, tbl, key, mode, wait)
 }
 
+// LockUnique is LockKey for a value of the table's i-th index, which is unique: nobody takes the value before the
+// transaction ends.
+func (t *Txn) LockUnique(ctx context.Context, tbl *TableEntry, i int, value rowkey.Key, mode lock.Mode, noWait bool) error {
+	return t.LockKey(ctx, tbl, indexLock(i, value), mode, noWait)
+}
+
 // LockRow is LockKey for a row that a scan at the view seq returned. It returns the columns of the row as it is now;
 // changed is false, and row nil, if that is what the scan returned; gone is true if there is no such row any more.
 func (t *Txn) LockRow(ctx context.Context, tbl *TableEntry, key rowkey.Key, mode lock.Mode, noWait bool, seq uint64, columns []int) (row arrowx.Row, changed, gone bool, err error) {

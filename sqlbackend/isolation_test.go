@@ -180,6 +180,30 @@ func TestIsolation(t *testing.T) {
 			A: COMMIT
 			B? -> error 1062
 			B: SELECT v FROM t WHERE id = 9 -> 91`,
+		"an absent value of a unique key": `
+			A: CREATE TABLE q (id INT PRIMARY KEY, a INT NOT NULL, b INT, UNIQUE (a), UNIQUE (b))
+			A: INSERT INTO q VALUES (1, 10, 100)
+			A: BEGIN
+			A: SELECT id FROM q WHERE a = 20 FOR UPDATE -> none
+			A: SELECT id FROM q WHERE b = 200 FOR UPDATE -> none
+			B: INSERT INTO q VALUES (3, 30, 300)
+			C& INSERT INTO q VALUES (2, 20, 201)
+			B& INSERT INTO q VALUES (4, 40, 200)
+			A: INSERT INTO q VALUES (5, 20, 200)
+			A: COMMIT
+			B? -> error 1062
+			C? -> error 1062
+			A: BEGIN
+			A: SELECT id FROM q WHERE a = 10 FOR UPDATE -> 1
+			B: SELECT id FROM q WHERE b = 100 FOR UPDATE NOWAIT -> error 3572
+			B: SELECT id FROM q WHERE id = 1 FOR UPDATE NOWAIT -> error 3572
+			B: SELECT id FROM q WHERE a = 10 FOR UPDATE SKIP LOCKED -> none
+			A: COMMIT`,
+		"an UPDATE that changes nothing locks": `
+			A: BEGIN
+			A: UPDATE t SET v = v WHERE id = 1
+			B: SELECT v FROM t WHERE id = 1 FOR UPDATE NOWAIT -> error 3572
+			A: COMMIT`,
 		"only the tables of OF": `
 			A: INSERT INTO u VALUES (1, 1)
 			A: BEGIN

@@ -59,19 +59,26 @@ func (t *Table) lockKeyOf(keyAt []int, cell func(i int) any) (rowkey.Key, error)
 }
 
 // beforeScan takes the locks that go before a scan, and says at which view it reads; false if nothing is left to scan. A
-// scan of full keys locks them first, whether or not there are such rows. A serializable transaction locks the keys or
-// the whole table.
+// scan of full keys by a locking read, or by a statement that changes the table, locks them first, whether or not there are
+// such rows. A serializable transaction locks the keys or the whole table.
 func (t *Table) beforeScan(ctx *sql.Context, c *Conn, txn *engine.Txn, spec lsm.ScanSpec) (lsm.ScanSpec, engine.ReadKind, bool, error) {
 	kind := c.readKind()
 	want := *t.lock
 	serial := txn.Options().Isolation == engine.Serializable && (c.stmt.current || c.inTransaction())
-	if !want.wanted() && !serial {
+	changes := c.stmt.current && len(spec.Keys) > 0 && c.stmt.writes(t)
+	if !want.wanted() && !serial && !changes {
 		return spec, kind, true, nil
 	}
 	if !want.wanted() {
 		want.mode = lock.S
 		if c.stmt.current && c.stmt.writes(t) {
 			want.mode = lock.X // Why: S first would make two statements that change one row a deadlock
+		}
+	}
+	if x := spec.Index; x != nil && want.wanted() && !want.skip && t.info.entry.Indexes[x.Index].Unique && x.Range.Hi == after(x.Range.Lo) {
+		// A whole value of a unique index, or the first parts of one, which is a name nobody uses.
+		if err := txn.LockUnique(ctx, t.info.entry, x.Index, x.Range.Lo, want.mode, want.noWait); err != nil {
+			return spec, kind, false, t.lockFailed(ctx, want, err)
 		}
 	}
 	byKey := len(spec.Keys) == 1 || len(spec.Keys) > 1 && !c.stmt.limited
@@ -98,8 +105,10 @@ func (t *Table) beforeScan(ctx *sql.Context, c *Conn, txn *engine.Txn, spec lsm.
 			return spec, kind, false, t.lockFailed(ctx, want, err)
 		}
 	}
-	if byKey || serial {
-		txn.RefreshStatement() // what was waited for is to be seen
+	if !c.stmt.current || serial {
+		// What was waited for is to be seen. Why not for all that change rows: what they read before is checked against
+		// the view they read it at; they take theirs after this, or run again.
+		txn.RefreshStatement()
 	}
 	return spec, engine.Current, !byKey || len(spec.Keys) > 0, nil
 }

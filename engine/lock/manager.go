@@ -26,6 +26,7 @@ type Manager struct {
 	visit   []*Owner // work list of the deadlock search, kept to be reused
 	stats   Stats
 	waiting int
+	waiters map[*Owner]struct{} // owners with a pending request
 }
 
 // Owner is one session's set of locks, or one transaction's. Its methods of Manager are called by one goroutine at a
@@ -65,7 +66,9 @@ const tableKeep = 1 << 16
 const releaseBatch = 512
 
 // New returns an empty manager.
-func New() *Manager { return &Manager{table: make(map[Resource]*entry)} }
+func New() *Manager {
+	return &Manager{table: make(map[Resource]*entry), waiters: make(map[*Owner]struct{})}
+}
 
 // NewOwner returns an owner without locks. The greatest id is the youngest owner; ids should be unique.
 func NewOwner(id uint64) *Owner { return &Owner{id: id} }
@@ -141,6 +144,7 @@ func (m *Manager) request(o *Owner, res Resource, mode Mode, scope Scope, wait t
 	e.enqueue(r)
 	o.waiting = r
 	m.waiting++
+	m.waiters[o] = struct{}{}
 	m.stats.Waits++
 	m.breakCyclesLocked(r)
 	return r, nil
@@ -253,16 +257,6 @@ func (m *Manager) HolderOf(res Resource) (tag uint64, held bool) {
 	return 0, false
 }
 
-// WaitsFor returns what the owner's pending request is for; false if it has none.
-func (m *Manager) WaitsFor(o *Owner) (Resource, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if o.waiting == nil {
-		return Resource{}, false
-	}
-	return o.waiting.entry.res, true
-}
-
 // Held returns the mode in which o holds res, None if it does not.
 func (m *Manager) Held(o *Owner, res Resource) Mode {
 	m.mu.Lock()
@@ -284,6 +278,17 @@ func (m *Manager) Count(o *Owner) int {
 	return n
 }
 
+// Waiting returns what the pending requests are for, by the tags of their owners.
+func (m *Manager) Waiting() map[uint64]Resource {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make(map[uint64]Resource, len(m.waiters))
+	for o := range m.waiters {
+		out[o.tag] = o.waiting.entry.res
+	}
+	return out
+}
+
 // Stats returns the counters.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
@@ -303,6 +308,7 @@ func (m *Manager) decideLocked(r *request, err error) {
 func (m *Manager) settleLocked(r *request, err error) {
 	r.owner.waiting = nil
 	m.waiting--
+	delete(m.waiters, r.owner)
 	r.done <- err // never blocks: one decision, one slot
 }
 

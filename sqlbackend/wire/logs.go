@@ -34,6 +34,9 @@ func (h logrusHook) Fire(e *logrus.Entry) error {
 	switch e.Level {
 	case logrus.PanicLevel, logrus.FatalLevel, logrus.ErrorLevel:
 		level = slog.LevelError
+		if isOfClient(e.Message) {
+			level = slog.LevelDebug
+		}
 	case logrus.WarnLevel:
 		level = slog.LevelWarn
 	}
@@ -44,6 +47,22 @@ func (h logrusHook) Fire(e *logrus.Entry) error {
 	}
 	h.log.Log(context.Background(), level, "frontend", attrs...)
 	return nil
+}
+
+// isOfClient reports whether a message is about a client that left, or sent what is not allowed: the protocol library
+// calls all of it an error, but nobody has to act.
+func isOfClient(text string) bool {
+	for _, start := range []string{
+		"Error in the middle of a stream", "Error writing", "Error reading packet", "Error while parsing prepared statement",
+		"Got unhandled packet", "Commands were executed in an improper order", "Received ComStmt", "Requested stmtID", "Unable to parse",
+		"unable to prepare query", "unable to process ComInitDB", "ComInitDB failed", "error parsing statement", "got wrong statement id",
+		"invalid parameter Number", "error splitting query", "Cannot parse client handshake response",
+	} {
+		if strings.HasPrefix(text, start) {
+			return true
+		}
+	}
+	return strings.Contains(text, "Flush() failed")
 }
 
 type lineWriter struct{ log *slog.Logger }

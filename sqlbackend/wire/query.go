@@ -47,9 +47,9 @@ func (h *Handler) run(ctx context.Context, c *mysql.Conn, cmd command, send mysq
 		return "", h.explain(cmd.query, cmd.parsed, err)
 	}
 	defer sql.SessionCommandEnd(sqlCtx.Session)
-	begun := false
+	begun, gone := false, false
 	defer func() { // runs after isolate
-		if begun && err != nil && failResult(c, err) {
+		if begun && err != nil && !gone && failResult(c, err) {
 			err = nil
 		}
 	}()
@@ -59,7 +59,9 @@ func (h *Handler) run(ctx context.Context, c *mysql.Conn, cmd command, send mysq
 	parsed := cmd.parsed
 	note := func(res *sqltypes.Result, more bool) error {
 		begun = true
-		return send(res, more)
+		err := send(res, more)
+		gone = err != nil
+		return err
 	}
 	rest, err = h.execute(sqlCtx, c, &cmd, note)
 	for n := 0; err != nil && !begun && n < againMax && h.again(sqlCtx, err); n++ {
@@ -68,6 +70,10 @@ func (h *Handler) run(ctx context.Context, c *mysql.Conn, cmd command, send mysq
 	}
 	if f := framesOf(c); f != nil {
 		h.limit(sqlCtx, f)
+	}
+	if gone {
+		h.log.Debug("client left before its result ended", "connection", c.ConnectionID, "error", err)
+		return "", mysql.NewSQLError(mysql.CRServerLost, "", "the client has left")
 	}
 	if err != nil { // it ends a text of several statements
 		return "", h.explain(cmd.query, cmd.parsed, err)

@@ -1,0 +1,53 @@
+package sqlbackend
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dolthub/go-mysql-server/sql"
+
+	"lancesql/engine/lock"
+)
+
+// waitState is what SHOW PROCESSLIST says of a connection that waits for a lock, in MySQL's words.
+func waitState(kind lock.Kind) string {
+	switch kind {
+	case lock.Meta:
+		return "Waiting for table metadata lock"
+	case lock.Named:
+		return "User lock"
+	case lock.Table:
+		return "Waiting for table level lock"
+	default:
+		return "Waiting for row lock"
+	}
+}
+
+// processList is SHOW PROCESSLIST with a state for those that wait; the frontend's own says "running".
+func processList(ctx *sql.Context) sql.RowIter {
+	var waiting map[uint64]lock.Kind
+	if c := connOf(ctx); c != nil && c.provider != nil {
+		waiting = c.provider.engine.Waiting()
+	}
+	processes := ctx.ProcessList.Processes()
+	slices.SortFunc(processes, func(a, b sql.Process) int { return cmp.Compare(a.Connection, b.Connection) })
+	rows := make([]sql.Row, len(processes))
+	for i, p := range processes {
+		state := ""
+		if p.Command == sql.ProcessCommandQuery {
+			state = "executing"
+			if kind, ok := waiting[uint64(p.Connection)]; ok {
+				state = waitState(kind)
+			}
+		}
+		var database, info any
+		if p.Database != "" {
+			database = p.Database
+		}
+		if p.Query != "" {
+			info = p.Query
+		}
+		rows[i] = sql.NewRow(int64(p.Connection), p.User, p.Host, database, string(p.Command), int64(p.Seconds()), state, info)
+	}
+	return sql.RowsToRowIter(rows...)
+}
