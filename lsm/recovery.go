@@ -70,7 +70,7 @@ func (r *recovery) shard(ctx context.Context, sh *shard, m *pb.ShardManifest, me
 	}
 	rows, err := r.replay(ctx, sh, sh.cursor+1)
 	if err != nil {
-		return err
+		return replayStopped(err)
 	}
 	again, err := r.putBack(ctx, sh)
 	if err != nil {

@@ -116,3 +116,26 @@ func TestCheckLocked(t *testing.T) {
 	code, out, text := call("check", dir)
 	require.Zero(t, code, "%s%s", out, text)
 }
+
+func TestRecoverCommandLine(t *testing.T) {
+	code, out, _ := call("recover", "--help")
+	require.Zero(t, code)
+	require.Contains(t, out, "lancesql recover DIR")
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "no data directory given"},
+		{[]string{"--nope", "x"}, "-nope"},
+		{[]string{filepath.Join(t.TempDir(), "absent")}, "not found"},
+		{[]string{t.TempDir()}, "not a lancesql data directory"},
+	} {
+		code, _, text := call(append([]string{"recover"}, c.args...)...)
+		require.Equal(t, 1, code, c.args)
+		require.Contains(t, text, c.says, c.args)
+	}
+	dir := copyGolden(t)
+	code, out, text := call("recover", dir)
+	require.Zero(t, code, text)
+	require.Equal(t, dir+": 0 tables, 0 journal records, 0 rows written to WAL entries\n", out)
+}

@@ -36,6 +36,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		err = serve(args[1:], stdout, stderr)
 	case "check":
 		err = check(args[1:], stdout, stderr)
+	case "recover":
+		err = recoverDir(args[1:], stdout, stderr)
 	case "inspect":
 		err = inspectPath(args[1:], stdout)
 	case "--version", "-version", "version":
