@@ -96,6 +96,7 @@ func TestKill(t *testing.T) {
 		case err := <-done:
 			require.Equal(t, 1317, errorNumber(err), "%s: %v", query, err)
 			require.Less(t, time.Since(began), killMax, query)
+			t.Logf("%s: ended after %s", query, time.Since(began))
 		case <-time.After(20 * time.Second):
 			t.Fatalf("%s: runs on", query)
 		}

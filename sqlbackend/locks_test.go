@@ -89,3 +89,52 @@ func TestDeadlock(t *testing.T) {
 	require.NoError(t, c[2].QueryRowContext(context.Background(), "SELECT SUM(v) FROM t").Scan(&sum))
 	require.Equal(t, 2, sum, "one transaction, whole")
 }
+
+// TestPreparedClauses: a statement prepared over the wire locks as its text says, although the protocol library parses it.
+func TestPreparedClauses(t *testing.T) {
+	c := connections(t, 2)
+	ctx := context.Background()
+	for _, clause := range []string{"FOR SHARE", "for share of t", "FOR SHARE NOWAIT", "LOCK IN SHARE MODE"} {
+		stmt, err := c[0].PrepareContext(ctx, "SELECT v FROM t WHERE id = ? "+clause)
+		require.NoError(t, err, clause)
+		require.NoError(t, on(c[0], "BEGIN"))
+		var v int
+		require.NoError(t, stmt.QueryRow(1).Scan(&v), clause)
+		require.Equal(t, 0, errorNumber(on(c[1], "SELECT v FROM t WHERE id = 1 FOR SHARE NOWAIT")), clause)
+		require.Equal(t, 3572, errorNumber(on(c[1], "SELECT v FROM t WHERE id = 1 FOR UPDATE NOWAIT")), clause)
+		require.NoError(t, on(c[1], "SELECT v FROM t WHERE id = 2 FOR UPDATE NOWAIT"), clause)
+		require.NoError(t, on(c[0], "COMMIT"))
+		require.NoError(t, stmt.Close())
+	}
+	stmt, err := c[0].PrepareContext(ctx, "SELECT id FROM t WHERE v >= ? ORDER BY id DESC LIMIT 1 FOR UPDATE SKIP LOCKED")
+	require.NoError(t, err)
+	defer stmt.Close()
+	require.NoError(t, on(c[1], "BEGIN"))
+	require.NoError(t, on(c[1], "DELETE FROM t WHERE id = 3"))
+	var id int
+	require.NoError(t, stmt.QueryRow(0).Scan(&id))
+	require.Equal(t, 2, id)
+	require.NoError(t, on(c[1], "COMMIT"))
+}
+
+// TestShareInTexts: what only looks like a clause stays.
+func TestShareInTexts(t *testing.T) {
+	c := connections(t, 1)
+	var got string
+	require.NoError(t, c[0].QueryRowContext(context.Background(), "SELECT CONCAT('FOR SHARE', \"for share of\" /* FOR SHARE */) AS `for share` FROM t WHERE id = 1 FOR SHARE -- for share").Scan(&got))
+	require.Equal(t, "FOR SHAREfor share of", got)
+}
+
+// TestKilledConnection: its locks and its transaction are gone at once.
+func TestKilledConnection(t *testing.T) {
+	c := connections(t, 2)
+	require.NoError(t, on(c[0], "SELECT GET_LOCK('n', 0)"))
+	require.NoError(t, on(c[0], "BEGIN"))
+	require.NoError(t, on(c[0], "UPDATE t SET v = 1 WHERE id = 1"))
+	id := connectionID(t, c[0])
+	require.NoError(t, on(c[1], fmt.Sprintf("KILL %d", id)))
+	require.NoError(t, on(c[1], "UPDATE t SET v = 2 WHERE id = 1"))
+	var got int
+	require.NoError(t, c[1].QueryRowContext(context.Background(), "SELECT GET_LOCK('n', 5)").Scan(&got))
+	require.Equal(t, 1, got)
+}
