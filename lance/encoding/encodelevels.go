@@ -74,11 +74,11 @@ func newLevelWriter(l *Leaf, structs []bool) (*levelWriter, error) {
 		numbers[2*k+1], numbers[2*k+2] = uint16(layer.NullLevel), uint16(layer.EmptyLevel)
 	}
 	w.def = make([]uint16, w.n)
+	hidden := uint16(w.plan.MaxVisible + 1)
 	for i, d := range l.def {
-		w.def[i] = numbers[d]
-		if int(w.def[i]) > w.plan.MaxVisible {
-			w.slots--
-		}
+		level := numbers[d]
+		w.def[i] = level
+		w.slots -= atLeast(level, hidden)
 	}
 	return w, nil
 }

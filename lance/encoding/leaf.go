@@ -40,6 +40,8 @@ type Leaf struct {
 	rep     []uint16              // nil without lists
 	def     []uint16              // empty while all entries are 0
 	seen    [2*maxLayers + 1]bool // levels that the pages could have
+
+	shredders [2]shredder // memory of Shred
 }
 
 // NewLeaf returns an empty leaf. mem nil means the Go allocator.

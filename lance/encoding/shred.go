@@ -32,9 +32,10 @@ func (l *Leaf) Shred(path []Step, a arrow.Array, from, to int) error {
 	if len(path) != len(l.shape) {
 		return fmt.Errorf("path of %d steps to a leaf of %d layers: %w", len(path), len(l.shape), errs.ErrInvalid)
 	}
-	s := &shredder{rep: make([]uint16, to-from), def: make([]uint16, to-from), at: make([]int32, to-from)}
+	s, next := &l.shredders[0], &l.shredders[1]
+	s.resize(to - from)
 	for i := range s.at {
-		s.rep[i], s.at[i] = l.maxRep, int32(from+i)
+		s.rep[i], s.def[i], s.at[i] = l.maxRep, 0, int32(from+i)
 	}
 	data := a.Data()
 	number := l.maxRep // of the next list layer
@@ -59,9 +60,10 @@ func (l *Leaf) Shred(path []Step, a arrow.Array, from, to int) error {
 			continue
 		}
 		number--
-		if err := s.expand(data, number, uint16(2*k+2)); err != nil {
+		if err := s.expand(next, data, number, uint16(2*k+2)); err != nil {
 			return fmt.Errorf("list %q: %w", step.Name, err)
 		}
+		s, next = next, s
 		data = data.Children()[0]
 	}
 	return l.take(s, data)
@@ -86,8 +88,20 @@ func (s *shredder) nulls(step Step, data arrow.ArrayData, level uint16) error {
 	return nil
 }
 
-// expand replaces each entry that is a list by its items; the first keeps the repetition level, the others get more.
-func (s *shredder) expand(data arrow.ArrayData, more, empty uint16) error {
+// shredderEntries is how many entries a shredder keeps memory for.
+const shredderEntries = 1 << 18
+
+// resize makes room for n entries of arbitrary content.
+func (s *shredder) resize(n int) {
+	if cap(s.at) > shredderEntries && n <= shredderEntries {
+		*s = shredder{}
+	}
+	s.rep, s.def, s.at = slices.Grow(s.rep[:0], n)[:n], slices.Grow(s.def[:0], n)[:n], slices.Grow(s.at[:0], n)[:n]
+}
+
+// expand puts into next, for each entry that is a list, its items; the first keeps the repetition level, the others get
+// more.
+func (s *shredder) expand(next *shredder, data arrow.ArrayData, more, empty uint16) error {
 	span, err := listSpans(data)
 	if err != nil {
 		return err
@@ -107,29 +121,30 @@ func (s *shredder) expand(data arrow.ArrayData, more, empty uint16) error {
 		}
 		total += n
 	}
-	next := &shredder{rep: make([]uint16, 0, total), def: make([]uint16, 0, total), at: make([]int32, 0, total)}
+	next.resize(total)
+	n := 0
 	for e, at := range s.at {
-		rep, def := s.rep[e], s.def[e]
-		if at < 0 {
-			next.add(rep, def, -1)
-			continue
+		next.rep[n] = s.rep[e]
+		lo, hi := 0, 0
+		if at >= 0 {
+			lo, hi = span(int(at))
 		}
-		lo, hi := span(int(at))
 		if lo == hi {
-			next.add(rep, empty, -1)
+			next.def[n], next.at[n] = empty, -1
+			if at < 0 {
+				next.def[n] = s.def[e]
+			}
+			n++
 			continue
 		}
-		for i := lo; i < hi; i++ {
-			next.add(rep, 0, int32(i))
-			rep = more
+		for i := range next.at[n : n+hi-lo] {
+			next.at[n+i] = int32(lo + i)
 		}
+		fill(next.rep[n+1:n+hi-lo], more)
+		fill(next.def[n:n+hi-lo], 0)
+		n += hi - lo
 	}
-	*s = *next
 	return nil
-}
-
-func (s *shredder) add(rep, def uint16, at int32) {
-	s.rep, s.def, s.at = append(s.rep, rep), append(s.def, def), append(s.at, at)
 }
 
 // listSpans returns a function that gives the items of a list.
