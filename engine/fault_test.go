@@ -112,7 +112,9 @@ func TestFailAtEveryOperation(t *testing.T) {
 				require.NoError(t, verify(ctx, after, o, planted{}), "operation %d", n)
 			}
 			t.Logf("%d runs, %d with an undecided commit", runs, stopped)
-			require.Positive(t, stopped)
+			if !testing.Short() {
+				require.Positive(t, stopped)
+			}
 		})
 	}
 }
