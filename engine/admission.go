@@ -100,6 +100,9 @@ func (ot *openTable) admit(ctx context.Context) error {
 	if err := ot.e.admitJournal(ctx); err != nil {
 		return err
 	}
+	if err := ot.e.admitMemory(ctx); err != nil {
+		return err
+	}
 	p := ot.table.Pressure()
 	cfg := ot.e.cfg
 	if p.Frozen < cfg.FrozenSoft && p.Generations < cfg.GenerationsSoft {

@@ -27,6 +27,13 @@ type Config struct {
 	CommitGroupBytes int // largest group made durable in one step, in bytes
 	CommitGroupTxns  int // and in transactions
 
+	MemoryBytes     int64 // of MemTables, changes, histories, locks and index pages together, at which writers wait
+	IndexCacheBytes int64 // most memory for pages of index files
+
+	// AdoptEvery is how often a table in use is looked at for commits of other Lance writers; NoAdoption (-1) = only merges
+	// look.
+	AdoptEvery time.Duration
+
 	TxnBytes int64 // most memory the changes of one transaction may take, estimated
 
 	Durability          Durability    // when a commit is acknowledged: see SetDurability
@@ -56,6 +63,7 @@ const (
 	NoWorkers                 = -1
 	NoRetention time.Duration = -1
 	NoFreshness time.Duration = -1
+	NoAdoption  time.Duration = -1
 )
 
 // Ack says what a commit waits for besides its journal record.
@@ -79,6 +87,9 @@ func DefaultConfig() Config {
 		LockWaitTimeout:       50 * time.Second, // as MySQL's innodb_lock_wait_timeout
 		CommitGroupBytes:      16 << 20,         // bounds how long a small commit waits for a large one
 		CommitGroupTxns:       512,              //
+		MemoryBytes:           2 << 30,          // a small machine's half
+		IndexCacheBytes:       64 << 20,         // the keys of four million rows
+		AdoptEvery:            time.Second,      // one look costs a few file look-ups
 		TxnBytes:              1 << 30,          // a large import in one transaction, without taking the machine's memory
 		JournalSegmentBytes:   64 << 20,         // a recovery reads at most this much that is not needed any more
 		JournalBytes:          1 << 30,          // recovery below a minute on a slow disk
@@ -141,6 +152,9 @@ func (c Config) Validate() error {
 	bad(c.LockWaitTimeout > 0, "LockWaitTimeout %s is negative", c.LockWaitTimeout)
 	bad(c.CommitGroupBytes > 0 && c.CommitGroupBytes <= 1<<30, "CommitGroupBytes %d is not between 1 and 1 GiB", c.CommitGroupBytes)
 	bad(c.CommitGroupTxns > 0, "CommitGroupTxns %d is negative", c.CommitGroupTxns)
+	bad(c.MemoryBytes >= 16<<20, "MemoryBytes %d is less than 16 MiB", c.MemoryBytes)
+	bad(c.IndexCacheBytes > 0, "IndexCacheBytes %d is negative", c.IndexCacheBytes)
+	bad(c.AdoptEvery >= NoAdoption, "AdoptEvery %s is negative", c.AdoptEvery)
 	bad(c.TxnBytes > 0, "TxnBytes %d is negative", c.TxnBytes)
 	bad(c.Durability <= SyncEverySecond, "Durability %d is unknown", c.Durability)
 	bad(c.WALAck <= AckEntry, "WALAck %d is unknown", c.WALAck)

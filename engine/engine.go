@@ -10,6 +10,7 @@ import (
 	"lancesql/engine/lock"
 	"lancesql/engine/sched"
 	"lancesql/indexes/pkstore"
+	"lancesql/indexes/store"
 	"lancesql/internal/clock"
 	"lancesql/internal/errs"
 	"lancesql/internal/objstore"
@@ -27,6 +28,8 @@ type Engine struct {
 	log     *slog.Logger
 	clock   clock.Clock
 	keys    *pkstore.Store
+	pages   *store.Cache // of index files, over all tables
+	account account
 	locks   *lock.Manager
 	jobs    *sched.Scheduler
 	catalog *catalogStore
@@ -105,7 +108,7 @@ func (e *Engine) Durability() Durability {
 
 func (e *Engine) tableOptions() lsm.Options {
 	return lsm.Options{
-		Store: e.store, Keys: e.keys, Log: e.log, Clock: e.clock,
+		Store: e.store, Keys: e.keys, Pages: e.pages, Log: e.log, Clock: e.clock,
 		MemTableRows: int64(e.cfg.MemTableRows), MemTableBytes: int64(e.cfg.MemTableBytes),
 		UnflushedWAL: int64(e.cfg.UnflushedWALBytes), Retention: e.cfg.ManifestRetention,
 		GenerationGrace: e.cfg.GenerationGrace, Floor: e.seq.visible.Load(), Planted: e.planted.lsm,

@@ -10,6 +10,7 @@ import (
 	"lancesql/engine/lock"
 	"lancesql/engine/sched"
 	"lancesql/indexes/pkstore"
+	"lancesql/indexes/store"
 	"lancesql/internal/clock"
 	"lancesql/internal/errs"
 	"lancesql/internal/logfile"
@@ -79,6 +80,7 @@ func (e *Engine) openParts(ctx context.Context, dir *logfile.Dir) error {
 	if e.keys, err = pkstore.Open(); err != nil {
 		return err
 	}
+	e.pages = store.NewCache(e.cfg.IndexCacheBytes)
 	e.locks = lock.New()
 	e.fresh.set(max(e.cfg.Freshness, 0))
 	e.jobs = sched.New(e.cfg.Workers, e.log)

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
@@ -14,11 +15,12 @@ import (
 // Invariant: the operations of one key are in ascending mark order; log lists every operation in mark order,
 // so that a rollback truncates from the end.
 type overlay struct {
-	next   Mark  // mark of the next operation; marks start at 1
-	bytes  int64 // what the operations hold, estimated
-	limit  int64 // most bytes; 0 = none
-	tables map[TableID]*tableOverlay
-	log    []overlayRef
+	next    Mark          // mark of the next operation; marks start at 1
+	bytes   int64         // what the operations hold, estimated
+	limit   int64         // most bytes; 0 = none
+	account *atomic.Int64 // the engine's sum of all overlays; nil: none
+	tables  map[TableID]*tableOverlay
+	log     []overlayRef
 }
 
 type tableOverlay struct {
@@ -49,7 +51,7 @@ func (o *overlay) write(t *TableEntry, k rowkey.Key, row arrowx.Row) error {
 	if o.limit > 0 && o.bytes+size > o.limit {
 		return fmt.Errorf("transaction holds %d MiB of changes, the most it may: %w", o.limit>>20, errs.ErrLimit)
 	}
-	o.bytes += size
+	o.charge(size)
 	if o.tables == nil {
 		o.tables = make(map[TableID]*tableOverlay)
 	}
@@ -106,7 +108,7 @@ func (o *overlay) rollbackTo(m Mark) {
 		ref := o.log[len(o.log)-1]
 		o.log = o.log[:len(o.log)-1]
 		ops := ref.table.keys[ref.key]
-		o.bytes -= operationBytes(ref.key, ops[len(ops)-1].row)
+		o.charge(-operationBytes(ref.key, ops[len(ops)-1].row))
 		if len(ops) == 1 {
 			delete(ref.table.keys, ref.key)
 		} else {
@@ -116,7 +118,18 @@ func (o *overlay) rollbackTo(m Mark) {
 	}
 }
 
-func (o *overlay) clear() { *o = overlay{next: o.next, limit: o.limit} }
+// charge changes what the operations hold.
+func (o *overlay) charge(n int64) {
+	o.bytes += n
+	if o.account != nil {
+		o.account.Add(n)
+	}
+}
+
+func (o *overlay) clear() {
+	o.charge(-o.bytes)
+	*o = overlay{next: o.next, limit: o.limit, account: o.account}
+}
 
 // dirty lists the tables with at least one write.
 func (o *overlay) dirty() []*tableOverlay {

@@ -26,6 +26,9 @@ type openTable struct {
 	encoder    *rowkey.Encoder
 	indexed    []*rowkey.Encoder // of the columns of secondary indexes
 
+	looked   atomic.Int64 // when outside commits were last asked for, Unix nanoseconds
+	reshaped atomic.Bool  // an outside commit with other columns was reported
+
 	once  sync.Once
 	err   error
 	table *lsm.Table
@@ -69,6 +72,7 @@ func (e *Engine) openTable(ctx context.Context, entry *TableEntry) (*openTable, 
 		e.tablesMu.Unlock()
 		return nil, fmt.Errorf("open table %s.%s: %w", entry.Database, entry.Name, ot.err)
 	}
+	ot.lookOutside()
 	return ot, nil
 }
 

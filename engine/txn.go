@@ -96,7 +96,7 @@ func (e *Engine) Begin(o TxnOptions) *Txn {
 }
 
 func (e *Engine) begin(o TxnOptions, owner *lock.Owner) *Txn {
-	t := &Txn{e: e, opts: o, owner: owner, overlay: overlay{limit: e.cfg.TxnBytes}}
+	t := &Txn{e: e, opts: o, owner: owner, overlay: overlay{limit: e.cfg.TxnBytes, account: &e.account.writeSets}}
 	t.SetLockWait(o.LockWait, o.MetaWait)
 	return t
 }
@@ -200,13 +200,13 @@ func (t *Txn) Rollback() {
 	if t.done {
 		return
 	}
-	t.overlay.clear()
 	t.end()
 }
 
-// end releases views and locks.
+// end releases changes, views and locks.
 func (t *Txn) end() {
 	t.done = true
+	t.overlay.clear()
 	t.endFollowed()
 	t.e.views.release(t.stmt)
 	t.e.views.release(t.view)

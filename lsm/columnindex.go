@@ -10,6 +10,7 @@ import (
 
 	"lancesql/indexes"
 	"lancesql/indexes/btree"
+	"lancesql/indexes/fragreuse"
 	"lancesql/indexes/store"
 	"lancesql/internal/rowkey"
 	"lancesql/lance/rowaddr"
@@ -45,10 +46,30 @@ type indexSegment struct {
 	refs  int
 }
 
-// segmentUse is a segment with the fragments of one base version that it answers for.
+// segmentUse is a segment with the fragments of one base version that it answers for. moved leads its rows through the
+// rewrites since it was made; nil if there were none.
 type segmentUse struct {
 	*indexSegment
 	frags *roaring.Bitmap
+	moved *fragreuse.Translation
+}
+
+// place turns the ids of a segment's rows into addresses of the base version, in place, and says which of them count: those
+// that are still there, in fragments that the segment answers for. Whether they are alive is another question.
+func (u segmentUse) place(ctx context.Context, ids []uint64) (keep []bool, err error) {
+	keep = make([]bool, len(ids))
+	for i := range keep {
+		keep[i] = true
+	}
+	if u.moved != nil {
+		if err := u.moved.IDs(ctx)(ids, keep); err != nil {
+			return nil, fmt.Errorf("index segment %s: %w", u.entry.UUID, err)
+		}
+	}
+	for i, id := range ids {
+		keep[i] = keep[i] && u.frags.Contains(rowaddr.Addr(id).Fragment())
+	}
+	return keep, nil
 }
 
 // primaryDef returns the index over the primary key; ok is false for a key of several columns, whose base keys are all
@@ -73,6 +94,12 @@ func (t *Table) openIndex(ctx context.Context, b *base, prev *columnIndex, d Ind
 	for _, f := range b.frags {
 		live.Add(uint32(f.ID))
 	}
+	history, err := fragreuse.Open(ctx, b.ds, fragreuse.Options{})
+	if err != nil {
+		// Why not fatal: without the history no segment says which rows it has, so all rows are read.
+		t.o.Log.Warn("indexes cannot be used", "table", t.root, "error", err)
+		return ci, nil
+	}
 	for _, e := range entries {
 		if e.Name == d.Name {
 			ci.entries = append(ci.entries, e.UUID)
@@ -81,7 +108,15 @@ func (t *Table) openIndex(ctx context.Context, b *base, prev *columnIndex, d Ind
 		if !known || info.Kind != indexes.BTree || !info.Readable(e.Version) || !slices.Equal(e.Fields, []int32{ci.field}) || e.BaseID != nil || e.Fragments == nil {
 			continue
 		}
-		mine := roaring.AndNot(roaring.And(e.Fragments, live), ci.covered)
+		moved, err := history.Segment(ctx, e.UUID, e.Fragments)
+		if err != nil {
+			t.o.Log.Warn("index segment cannot be used", "table", t.root, "index", d.Name, "segment", e.UUID.String(), "error", err)
+			continue
+		}
+		mine := roaring.AndNot(roaring.And(moved.Coverage(), live), ci.covered)
+		if moved.Steps() == 0 {
+			moved = nil
+		}
 		if mine.IsEmpty() {
 			continue
 		}
@@ -96,7 +131,7 @@ func (t *Table) openIndex(ctx context.Context, b *base, prev *columnIndex, d Ind
 			seg = &indexSegment{entry: e, x: x}
 		}
 		ci.covered.Or(mine)
-		ci.segs = append(ci.segs, segmentUse{indexSegment: seg, frags: mine})
+		ci.segs = append(ci.segs, segmentUse{indexSegment: seg, frags: mine, moved: moved})
 	}
 	return ci, nil
 }
@@ -190,8 +225,16 @@ func (b *base) rowsOf(ctx context.Context, keys []rowkey.Key) ([][]rowaddr.Addr,
 		if hits, err = u.x.Lookup(ctx, sorted, hits[:0]); err != nil {
 			return nil, fmt.Errorf("look up primary keys: %w", err)
 		}
-		for _, h := range hits {
-			if at := rowaddr.Addr(h.ID); u.frags.Contains(at.Fragment()) && b.alive(at) {
+		ids := make([]uint64, len(hits))
+		for i, h := range hits {
+			ids[i] = h.ID
+		}
+		keep, err := u.place(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for i, h := range hits {
+			if at := rowaddr.Addr(ids[i]); keep[i] && b.alive(at) {
 				out[h.Row] = append(out[h.Row], at)
 			}
 		}
@@ -223,8 +266,8 @@ func (b *base) ranges(ctx context.Context) []keyRanger {
 
 // answersFor reports whether a row found in a source of ranges counts: each fragment has one source.
 func (b *base) answersFor(r keyRanger, at rowaddr.Addr) bool {
-	if u, ok := r.(segmentRange); ok {
-		return u.u.frags.Contains(at.Fragment())
+	if _, ok := r.(segmentRange); ok {
+		return true // it has looked
 	}
 	return !b.pk.covered.Contains(at.Fragment())
 }
@@ -237,5 +280,15 @@ type segmentRange struct {
 
 // Range implements keyRanger.
 func (r segmentRange) Range(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint64, tombstone bool) (bool, error)) error {
-	return r.u.x.Tuples(r.ctx, false, lo, hi, func(k rowkey.Key, id uint64) (bool, error) { return visit(k, id, false) })
+	return r.u.x.Tuples(r.ctx, false, lo, hi, func(k rowkey.Key, id uint64) (bool, error) {
+		ids := []uint64{id}
+		keep, err := r.u.place(r.ctx, ids)
+		if err != nil {
+			return false, err
+		}
+		if !keep[0] {
+			return true, nil
+		}
+		return visit(k, ids[0], false)
+	})
 }

@@ -40,10 +40,16 @@ func (g *generation) eachKeys(visit func(*genKeysRef)) {
 	}
 }
 
-// memKeys are keys in a key space.
-type memKeys struct{ space *pkstore.Space }
+// memKeys are keys in a key space. filter, if set, holds all of them.
+type memKeys struct {
+	space  *pkstore.Space
+	filter *pkstore.Filter
+}
 
 func (m memKeys) newest(_ context.Context, keys []rowkey.Key, below uint64, visit func(i int, row uint64, tombstone bool)) error {
+	if keys, visit = filtered(m.filter, keys, visit); len(keys) == 0 {
+		return nil
+	}
 	if len(keys) == 1 {
 		row, tombstone, ok, err := m.space.Newest(keys[0], below)
 		if ok {
@@ -61,8 +67,27 @@ func (m memKeys) ordered(context.Context) keyRanger { return m.space }
 
 func (m memKeys) close() error { return m.space.Drop() }
 
+// filtered leaves out the keys that a filter says are not there; visit of the result gets the places in keys.
+func filtered(f *pkstore.Filter, keys []rowkey.Key, visit func(i int, row uint64, tombstone bool)) ([]rowkey.Key, func(i int, row uint64, tombstone bool)) {
+	if f == nil {
+		return keys, visit
+	}
+	var some []rowkey.Key
+	var places []int
+	for i, k := range keys {
+		if f.MayHold(k) {
+			some, places = append(some, k), append(places, i)
+		}
+	}
+	if len(some) == len(keys) {
+		return keys, visit
+	}
+	return some, func(i int, row uint64, tombstone bool) { visit(places[i], row, tombstone) }
+}
+
 // fileKeys are keys in a `_pk_index`.
 type fileKeys struct {
+	filter     *pkstore.Filter
 	pk         *btree.PK
 	typ        arrow.DataType
 	composite  bool
@@ -70,6 +95,9 @@ type fileKeys struct {
 }
 
 func (f *fileKeys) newest(ctx context.Context, keys []rowkey.Key, below uint64, visit func(i int, row uint64, tombstone bool)) error {
+	if keys, visit = filtered(f.filter, keys, visit); len(keys) == 0 {
+		return nil
+	}
 	sorted, err := btree.KeysOfTuples(f.typ, f.composite, keys)
 	if err != nil {
 		return err
@@ -109,7 +137,8 @@ func (t *Table) openKeys(ctx context.Context, g *generation) (genKeys, error) {
 	pk, err := btree.OpenPK(ctx, store.NewDir(t.o.Store, ds.Root()+"/"+btree.PKDir, t.o.Alloc), typ, frag.PhysicalRows, t.o.Pages)
 	switch {
 	case err == nil:
-		return &fileKeys{pk: pk, typ: typ, composite: len(t.keyCols) > 1, tombstones: g.graves}, nil
+		f := &fileKeys{pk: pk, typ: typ, composite: len(t.keyCols) > 1, tombstones: g.graves}
+		return f, f.fillFilter(ctx, frag.PhysicalRows)
 	case errors.Is(err, errs.ErrCorruption):
 		t.o.Log.Warn("primary key sidecar cannot be used", "generation", ds.Root(), "error", err)
 	case !errors.Is(err, errs.ErrNotFound):
@@ -126,7 +155,18 @@ func (t *Table) openKeys(ctx context.Context, g *generation) (genKeys, error) {
 	if err != nil {
 		return nil, errors.Join(err, space.Drop())
 	}
-	return memKeys{space}, nil
+	return memKeys{space: space}, nil
+}
+
+// fillFilter makes the filter of a generation's keys, which costs a pass over its sidecar.
+func (f *fileKeys) fillFilter(ctx context.Context, rows uint64) error {
+	filter := pkstore.NewFilter(int(rows))
+	err := f.ordered(ctx).Range("", "", func(k rowkey.Key, _ uint64, _ bool) (bool, error) {
+		filter.Add(k)
+		return true, nil
+	})
+	f.filter = filter
+	return err
 }
 
 // tombstone reports whether a row of a flushed generation is a delete row.

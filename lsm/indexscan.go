@@ -140,9 +140,9 @@ func (x *indexScan) indexStep() ([]hit, error) {
 		}
 	}
 	for _, u := range v.base.secondary[x.index].segs {
-		err := take(indexFileRange{ctx: x.ctx, x: u.x}, func(k rowkey.Key, row uint64) (hit, bool) {
+		err := take(segmentRange{ctx: x.ctx, u: u}, func(k rowkey.Key, row uint64) (hit, bool) {
 			at := addrOf(row)
-			return hit{key: k, loc: Location{Addr: at}}, u.frags.Contains(at.Fragment()) && x.inBase(at)
+			return hit{key: k, loc: Location{Addr: at}}, x.inBase(at)
 		})
 		if err != nil {
 			return nil, err

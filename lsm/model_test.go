@@ -273,7 +273,7 @@ func (m *model) outside() {
 			break
 		}
 	case 3:
-		_, _, err := ds.Compact(m.t.Context(), table.CompactOptions{FragmentRows: 1000})
+		_, _, err := ds.Compact(m.t.Context(), table.CompactOptions{FragmentRows: 1000, DeferRemap: m.rng.IntN(2) == 0})
 		require.NoError(m.t, err)
 	case 4:
 		_, err := ds.Commit(m.t.Context(), table.UpdateConfig{Config: &table.MapUpdate{Set: map[string]string{"x": fmt.Sprint(m.visible)}}})

@@ -322,9 +322,9 @@ func (t *Table) newGeneration(sh *shard, number uint64) (*generation, error) {
 		return nil, err
 	}
 	gs := &genState{sh: sh, number: number, id: sourceID(sh.ordinal, number), births: mem.Births(), deaths: NewDeathLog()}
-	g := &generation{genState: gs, keys: &genKeysRef{genKeys: memKeys{keys}}, mem: mem}
+	g := &generation{genState: gs, keys: &genKeysRef{genKeys: memKeys{space: keys, filter: mem.Filter()}}, mem: mem}
 	for range t.o.Indexes {
-		g.secondary = append(g.secondary, &genKeysRef{genKeys: memKeys{t.o.Keys.New()}})
+		g.secondary = append(g.secondary, &genKeysRef{genKeys: memKeys{space: t.o.Keys.New()}})
 	}
 	return g, nil
 }

@@ -104,7 +104,7 @@ func (t *Table) openSecondary(ctx context.Context, g *generation) error {
 
 func (t *Table) columnInMemory(ctx context.Context, g *generation, i int) (genKeys, error) {
 	space := t.o.Keys.New()
-	return memKeys{space}, eachBatch(ctx, g.ds, g.frag, []int32{g.fieldIDs[t.o.Indexes[i].Column]}, t.o.BatchRows, func(first uint64, rec arrow.RecordBatch) error {
+	return memKeys{space: space}, eachBatch(ctx, g.ds, g.frag, []int32{g.fieldIDs[t.o.Indexes[i].Column]}, t.o.BatchRows, func(first uint64, rec arrow.RecordBatch) error {
 		keys, err := t.indexed[i].Batch(rec, []int{0})
 		if err != nil {
 			return err

@@ -132,9 +132,13 @@ func (s *segmentBuilder) finish(ctx context.Context, b *base, dead map[uint32]*r
 		}
 		cover.Or(frags)
 		streams = append(streams, u.x.Stream(func(ids []uint64, keep []bool) error {
+			there, err := u.place(ctx, ids)
+			if err != nil {
+				return err
+			}
 			for i, id := range ids {
 				at := rowaddr.Addr(id)
-				keep[i] = frags.Contains(at.Fragment()) && stays(at)
+				keep[i] = there[i] && frags.Contains(at.Fragment()) && stays(at)
 			}
 			return nil
 		}))

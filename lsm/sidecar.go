@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"lancesql/indexes"
+	"lancesql/indexes/bloom"
 	"lancesql/indexes/btree"
 	"lancesql/indexes/store"
 	"lancesql/internal/arrowx"
@@ -87,8 +88,30 @@ func (t *Table) writeSidecars(ctx context.Context, root string, batches []arrow.
 			return 0, fmt.Errorf("sort keys: %w", err)
 		}
 	}
+	if err := t.writeBloom(ctx, root, batches); err != nil {
+		return 0, err
+	}
 	_, err = btree.BuildPK(ctx, store.NewDir(t.o.Store, root+"/"+btree.PKDir, t.o.Alloc), typ, sorter.Stream())
 	return keyBytes, err
+}
+
+// writeBloom writes the generation's bloom filter if the reference can be trusted with it. Spec: memwal.md §11.1.
+func (t *Table) writeBloom(ctx context.Context, root string, batches []arrow.RecordBatch) error {
+	types := make([]arrow.DataType, len(t.keyCols))
+	for i, c := range t.keyCols {
+		types[i] = t.physical.Field(c).Type
+	}
+	if !bloom.Trusted(types) {
+		return nil
+	}
+	f := bloom.NewPK()
+	for _, rec := range batches {
+		if err := f.AddBatch(rec, t.keyCols); err != nil {
+			return fmt.Errorf("bloom filter: %w", err)
+		}
+	}
+	_, err := f.Write(ctx, store.NewDir(t.o.Store, root, t.o.Alloc))
+	return err
 }
 
 // pkType is the type of the sidecar's values.

@@ -31,6 +31,7 @@ type MemTable struct {
 	keyCols []int
 	encoder *rowkey.Encoder // nil without key columns
 	space   *pkstore.Space  // nil without key columns
+	filter  *pkstore.Filter // of all keys
 	mem     memory.Allocator
 
 	appendMu sync.Mutex // held by the appender; guards against a second one
@@ -61,7 +62,7 @@ func NewWithAllocator(mem memory.Allocator, gen uint64, schema *arrow.Schema, ke
 	if last < 0 || schema.Field(last).Name != Tombstone || schema.Field(last).Type.ID() != arrow.BOOL {
 		return nil, fmt.Errorf("memtable schema without a trailing %s: %w", Tombstone, errs.ErrInvalid)
 	}
-	m := &MemTable{gen: gen, schema: schema, keyCols: slices.Clone(keyCols), space: sp, mem: mem}
+	m := &MemTable{gen: gen, schema: schema, keyCols: slices.Clone(keyCols), space: sp, filter: pkstore.NewFilter(0), mem: mem}
 	if len(keyCols) > 0 {
 		if sp == nil {
 			return nil, fmt.Errorf("memtable with a key needs a key space: %w", errs.ErrInvalid)
@@ -152,6 +153,7 @@ func (m *MemTable) putKeys(rec arrow.RecordBatch, first uint32, tombstones *arra
 		rows[i], flags[i] = uint64(first)+uint64(i), tombstones.Value(i)
 		bytes += int64(len(k)) + entryOverhead
 	}
+	m.filter.Add(keys...)
 	if err := m.space.Put(keys, rows, flags); err != nil {
 		return err
 	}
@@ -184,6 +186,9 @@ func (m *MemTable) Encoder() *rowkey.Encoder { return m.encoder }
 
 // Space returns the primary-key entries of the rows, nil without key columns.
 func (m *MemTable) Space() *pkstore.Space { return m.space }
+
+// Filter holds every key of the MemTable.
+func (m *MemTable) Filter() *pkstore.Filter { return m.filter }
 
 // Births returns the births of the rows.
 func (m *MemTable) Births() *Births { return &m.births }

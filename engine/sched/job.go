@@ -14,6 +14,7 @@ const (
 	WriteBehind Kind = iota // journal records to WAL entries
 	Flush                   // MemTables to generations
 	Trim                    // removal of journal records and WAL entries
+	Adopt                   // commits of other writers into memory
 	Merge                   // generations to the base table
 	Cleanup                 // removal of everything else
 )
@@ -27,6 +28,8 @@ func (k Kind) String() string {
 		return "trim"
 	case Flush:
 		return "flush"
+	case Adopt:
+		return "adopt"
 	case Merge:
 		return "merge"
 	case Cleanup:
