@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,7 +22,15 @@ import (
 // lookOnly fails every call that would change something and counts them.
 type lookOnly struct {
 	objstore.Store
-	tried atomic.Int64
+	tried  atomic.Int64
+	before func(name string) // called before an object is read; may be nil
+}
+
+func (l *lookOnly) ReadAll(ctx context.Context, name string, limit int64) ([]byte, error) {
+	if l.before != nil {
+		l.before(name)
+	}
+	return l.Store.ReadAll(ctx, name, limit)
 }
 
 func (l *lookOnly) refuse() error {
@@ -224,6 +233,48 @@ func TestFollowConcurrently(t *testing.T) {
 	require.Equal(t, 2*rounds, last)
 	require.Greater(t, looks, 10)
 	t.Logf("%d looks, %d met removed files", looks, vanished)
+	require.NoError(t, m.table.Close(t.Context()))
+}
+
+// TestFollowPassedByRemoval: the writer flushes and removes the WAL between a reader's look at the shard manifest and its
+// look at the WAL, which then seems to end early. Neither an opening nor a refresh may miss the rows.
+func TestFollowPassedByRemoval(t *testing.T) {
+	m := newModel(t, 0)
+	passed := 0
+	pass := func(l *lookOnly) {
+		l.before = func(name string) {
+			if !strings.Contains(name, "/wal/") {
+				return
+			}
+			l.before = nil
+			passed++
+			require.NoError(t, m.table.Freeze())
+			require.NoError(t, m.table.Flush(t.Context()))
+			require.NoError(t, m.table.RemoveWAL(t.Context(), m.next+1))
+		}
+	}
+	m.put(1, 1)
+	require.NoError(t, m.table.WriteBehind(t.Context()))
+	keys, err := pkstore.Open()
+	require.NoError(t, err)
+	l := &lookOnly{Store: m.store}
+	pass(l)
+	opened, err := lsm.OpenReadOnly(t.Context(), lsm.Options{Store: l, Keys: keys}, checkedTable)
+	require.NoError(t, err)
+	snap, err := opened.Snapshot(0)
+	require.NoError(t, err)
+	require.Equal(t, m.now, m.scan(snap, lsm.ScanSpec{Columns: []int{1, 2, 0}}, nil), "opening")
+	snap.Release()
+	require.NoError(t, opened.Close(t.Context()))
+	require.NoError(t, keys.Close())
+
+	f := follow(t, m)
+	m.put(1, 2)
+	require.NoError(t, m.table.WriteBehind(t.Context()))
+	pass(f.store)
+	require.NoError(t, f.table.Refresh(t.Context(), f.hooks()))
+	require.Equal(t, m.now, f.at(f.visible), "refresh")
+	require.Equal(t, 2, passed)
 	require.NoError(t, m.table.Close(t.Context()))
 }
 
