@@ -199,6 +199,20 @@ func TestIsolation(t *testing.T) {
 			B: SELECT id FROM q WHERE id = 1 FOR UPDATE NOWAIT -> error 3572
 			B: SELECT id FROM q WHERE a = 10 FOR UPDATE SKIP LOCKED -> none
 			A: COMMIT`,
+		"a row found by an index that it left while it was waited for": `
+			A: CREATE TABLE q (id INT PRIMARY KEY, a INT NOT NULL, KEY (a))
+			A: INSERT INTO q VALUES (1, 10), (2, 20)
+			A: BEGIN
+			A: UPDATE q SET a = 11 WHERE id = 1
+			B& SELECT id FROM q WHERE a = 10 FOR UPDATE
+			A: COMMIT
+			B? -> none
+			A: BEGIN
+			A: UPDATE q SET a = 21 WHERE id = 2
+			B& SELECT t.id, q.id FROM t JOIN q ON t.v = q.a WHERE t.id = 2 FOR UPDATE
+			A: COMMIT
+			B? -> none
+			B: SELECT t.id, q.id FROM t JOIN q ON t.v + 1 = q.a FOR UPDATE -> 1|1, 2|2`,
 		"an UPDATE that changes nothing locks": `
 			A: BEGIN
 			A: UPDATE t SET v = v WHERE id = 1

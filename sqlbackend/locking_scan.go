@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -27,7 +28,18 @@ type lockedRow struct {
 	columns []int // physical positions of the row's own cells, which are its last ones
 	zone    *time.Location
 	key     rowkey.Key
-	seq     uint64 // view of the scan
+	seq     uint64          // view of the scan
+	index   *lsm.IndexRange // by which it was found, if by a secondary index
+}
+
+// found reports whether the row would be found again, by the cell of the index that LockRow read behind its columns. A
+// join that looks rows up has no filter above the scan that would say so.
+func (r *lockedRow) found(cells arrowx.Row) (bool, error) {
+	if r.index == nil {
+		return true, nil
+	}
+	k, err := r.table.info.indexes[r.index.Index].key.prefix[0].Row(cells[len(r.columns):], []int{0})
+	return k >= r.index.Range.Lo && (r.index.Range.Hi == "" || k < r.index.Range.Hi), err
 }
 
 // lockColumns returns columns with those of the key behind them, and where the key's are.
@@ -162,7 +174,11 @@ func (l *lockIter) lock(ctx *sql.Context, ref *lockedRow, row sql.Row) (sql.Row,
 		return nil, false, err
 	}
 	want, t := *ref.table.lock, ref.table
-	cells, changed, gone, err := txn.LockRow(ctx, t.info.entry, ref.key, want.mode, want.noWait || want.skip, ref.seq, ref.columns)
+	columns := ref.columns
+	if ref.index != nil {
+		columns = append(slices.Clone(columns), t.info.indexes[ref.index.Index].key.columns[0])
+	}
+	cells, changed, gone, err := txn.LockRow(ctx, t.info.entry, ref.key, want.mode, want.noWait || want.skip, ref.seq, columns)
 	switch {
 	case want.skip && errors.Is(err, errs.ErrLockTimeout):
 		return nil, false, nil
@@ -172,6 +188,9 @@ func (l *lockIter) lock(ctx *sql.Context, ref *lockedRow, row sql.Row) (sql.Row,
 		return nil, false, nil
 	case !changed:
 		return row, true, nil
+	}
+	if ok, err := ref.found(cells); err != nil || !ok {
+		return nil, false, err
 	}
 	now := row.Copy()
 	for i, c := range ref.columns {

@@ -49,11 +49,12 @@ func (t *Table) PartitionRows(ctx *sql.Context, p sql.Partition) (sql.RowIter, e
 // rowIter turns the batches of one or several scans into rows. One goroutine at a time uses it.
 type rowIter struct {
 	table   *Table
-	scans   []lsm.ScanSpec // not yet opened
-	columns []int          // physical positions, in output order
-	read    []int          // and those of the key behind them, if rows are to be locked
-	keyAt   []int          // where the key's are; nil: rows are not locked
-	seq     uint64         // view of the open scan, if rows are locked
+	scans   []lsm.ScanSpec  // not yet opened
+	columns []int           // physical positions, in output order
+	read    []int           // and those of the key behind them, if rows are to be locked
+	keyAt   []int           // where the key's are; nil: rows are not locked
+	seq     uint64          // view of the open scan, if rows are locked
+	index   *lsm.IndexRange // and what it looks for, if by a secondary index
 
 	zone   *time.Location // of TIMESTAMP columns, nil = UTC
 	reader arrowx.BatchReader
@@ -84,7 +85,7 @@ func (r *rowIter) Next(ctx *sql.Context) (sql.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		row = append(row, &lockedRow{table: r.table, columns: r.columns, zone: r.zone, key: key, seq: r.seq})
+		row = append(row, &lockedRow{table: r.table, columns: r.columns, zone: r.zone, key: key, seq: r.seq, index: r.index})
 	}
 	r.row++
 	return row, nil
@@ -137,6 +138,7 @@ func (r *rowIter) open(ctx *sql.Context) error {
 	if err != nil || !more {
 		return err
 	}
+	r.index = spec.Index
 	spec.Columns, spec.Filter = r.read, r.table.filter
 	// Why this context and not Build's: it belongs to whoever pulls rows, and lives as long as they are pulled.
 	var reader arrowx.BatchReader
