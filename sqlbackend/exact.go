@@ -34,6 +34,10 @@ func exactComparison(ctx *sql.Context, e sql.Expression) (sql.Expression, transf
 		return exactIn(ctx, e)
 	case *aggregation.CountDistinct:
 		return exactCount(ctx, e)
+	case *expression.Arithmetic:
+		if checked, ok := checkArithmetic(ctx, e); ok {
+			return checked, transform.NewTree, nil
+		}
 	case *plan.Subquery:
 		q, same, err := exactComparisons(ctx, e.Query)
 		if err != nil || same {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/engine"
 )
@@ -168,6 +169,53 @@ func (t *Table) GetForeignKeyEditor(*sql.Context) sql.ForeignKeyEditor {
 	return &foreignKeyEditor{editor: &editor{table: t}}
 }
 
+// keyIndex is an index with the types of its columns as they are declared. The frontend compares those of both sides of a
+// foreign key; for queries an index has types in which no literal is rounded (boundType).
+type keyIndex struct {
+	*Index
+}
+
+// ColumnExpressionTypes implements sql.Index.
+func (x *keyIndex) ColumnExpressionTypes(*sql.Context) []sql.ColumnExpressionType {
+	out := make([]sql.ColumnExpressionType, len(x.columns))
+	for i, e := range x.Expressions() {
+		out[i] = sql.ColumnExpressionType{Type: x.table.schema.Schema[x.columns[i]].Type, Expression: e}
+	}
+	return out
+}
+
+// declared returns the indexes as foreign keys want them, if the table is looked at for their sake: by an editor, or
+// because a statement defines them.
+func (t *Table) declared(ctx *sql.Context, list []sql.Index) []sql.Index {
+	if c := connOf(ctx); !t.keys && (c == nil || !defines(c.stmt.marked)) {
+		return list
+	}
+	out := make([]sql.Index, len(list))
+	for i, x := range list {
+		out[i] = &keyIndex{x.(*Index)}
+	}
+	return out
+}
+
+// defines reports whether a statement changes definitions and reads no rows by conditions.
+func defines(stmt sqlparser.Statement) bool {
+	switch s := stmt.(type) {
+	case *sqlparser.AlterTable:
+		return true
+	case *sqlparser.DDL:
+		return s.OptSelect == nil
+	}
+	return false
+}
+
+// undeclared puts the index itself into a look-up.
+func undeclared(lookup sql.IndexLookup) sql.IndexLookup {
+	if x, ok := lookup.Index.(*keyIndex); ok {
+		lookup.Index = x.Index
+	}
+	return lookup
+}
+
 // foreignKeyEditor is an editor whose table is looked at for the sake of foreign keys.
 type foreignKeyEditor struct {
 	*editor
@@ -189,6 +237,7 @@ func (e *foreignKeyEditor) PreciseMatch() bool { return true }
 // IndexedAccess implements sql.IndexAddressable.
 func (e *foreignKeyEditor) IndexedAccess(_ *sql.Context, lookup sql.IndexLookup) sql.IndexedTable {
 	nt := *e.table
+	lookup = undeclared(lookup)
 	nt.newest, nt.lookup = true, &lookup
 	return &referenceTable{Table: &nt}
 }
@@ -207,6 +256,7 @@ func (r *referenceTable) SetReferenceCheck() error {
 
 // LookupPartitions implements sql.IndexedTable.
 func (r *referenceTable) LookupPartitions(ctx *sql.Context, lookup sql.IndexLookup) (sql.PartitionIter, error) {
+	lookup = undeclared(lookup)
 	if err := r.lock(ctx, lookup); err != nil {
 		return nil, err
 	}
@@ -242,17 +292,13 @@ func (m *matchingRows) Next(ctx *sql.Context) (sql.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		ok, err := m.matches(ctx, row)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
+		if m.matches(ctx, row) {
 			return row, nil
 		}
 	}
 }
 
-func (m *matchingRows) matches(ctx *sql.Context, row sql.Row) (bool, error) {
+func (m *matchingRows) matches(ctx *sql.Context, row sql.Row) bool {
 	for i, part := range m.rang {
 		if i >= len(m.columns) {
 			break
@@ -262,14 +308,14 @@ func (m *matchingRows) matches(ctx *sql.Context, row sql.Row) (bool, error) {
 		}
 		v := row[m.columns[i]]
 		if v == nil {
-			return false, nil
+			return false
 		}
 		n, err := m.schema[m.columns[i]].Type.Compare(ctx, v, sql.GetMySQLRangeCutKey(part.LowerBound))
 		if err != nil || n != 0 {
-			return false, err
+			return false // Why: a value that the column's type cannot take equals none of the column
 		}
 	}
-	return true, nil
+	return true
 }
 
 // lock locks the value a look-up asks for, in the parent table: shared if it asks for a parent row, exclusive if it asks

@@ -8,13 +8,24 @@ import (
 	"github.com/dolthub/vitess/go/sqltypes"
 )
 
-// functions are the SQL functions that the frontend lacks or answers differently. They are found by name.
+// functions are the SQL functions that the frontend lacks. They are found by name.
 func functions() []sql.Function {
 	return []sql.Function{
 		sql.Function0{Name: "version", Fn: versionFunction},
 		sql.Function0{Name: "session_user", Fn: function.NewUser},
 		sql.Function0{Name: "system_user", Fn: function.NewUser},
 	}
+}
+
+// aggregateFunction returns an aggregate in place of the frontend's own.
+func aggregateFunction(name string) (sql.Function, bool) {
+	switch foldName(name) {
+	case "sum":
+		return sql.Function1{Name: "sum", Fn: newSum}, true
+	case "avg":
+		return sql.Function1{Name: "avg", Fn: newAverage}, true
+	}
+	return nil, false
 }
 
 func versionFunction(*sql.Context) sql.Expression {

@@ -145,7 +145,7 @@ func (t *Table) GetIndexes(ctx *sql.Context) ([]sql.Index, error) {
 			out = append(out, x)
 		}
 	}
-	return out, nil
+	return t.declared(ctx, out), nil
 }
 
 // PreciseMatch implements sql.IndexAddressable: the frontend's filter stays above every look-up (I3).
@@ -163,6 +163,7 @@ func (t *Table) LookupPartitions(ctx *sql.Context, lookup sql.IndexLookup) (sql.
 	if lookup.IsEmptyRange {
 		return sql.PartitionsToPartitionIter(), nil
 	}
+	lookup = undeclared(lookup)
 	x, ok := lookup.Index.(*Index)
 	ranges, ok2 := lookup.Ranges.(sql.MySQLRangeCollection)
 	if !ok || !ok2 || x.key == nil {

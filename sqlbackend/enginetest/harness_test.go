@@ -91,7 +91,7 @@ func (h *harness) NewEngine(t *testing.T) (gms.QueryEngine, error) {
 	if err := q.settle(ctx); err != nil {
 		return nil, err
 	}
-	h.session = nil
+	h.session, h.nextID = nil, 0 // the suites know that theirs is connection 1
 	if h.bare {
 		return front, nil
 	}

@@ -115,7 +115,7 @@ func (s *skipList) compare(t *testing.T, ran []suite, result *nodes) {
 // openReason is that of nodes nobody has looked into.
 const openReason = "open"
 
-// cause gives the failures whose output matches a reason.
+// cause gives the failures whose name and output match a reason.
 type cause struct {
 	reason  string
 	why     string
@@ -145,7 +145,7 @@ func writeSkipList(t *testing.T, old *skipList, result *nodes) {
 			reason = r
 		}
 		for i, c := range causes() {
-			if reason == "" && c.matches != "" && patterns[i].MatchString(x.output) {
+			if reason == "" && c.matches != "" && patterns[i].MatchString(x.name+"\n"+x.output) {
 				reason = c.reason
 			}
 		}
