@@ -158,6 +158,25 @@ func (t *Table) UpdateForeignKey(ctx *sql.Context, name string, fk sql.ForeignKe
 	return child.(*Table).changeShape(ctx, replace)
 }
 
+// foreignKeysNow returns the foreign keys of the table as the catalog has them, with their columns renamed: the frontend
+// changes them through another view of the table when it renames a column.
+func (t *Table) foreignKeysNow(renamed func(string) string) []shapeForeignKey {
+	list := t.info.shape.ForeignKeys
+	if e := t.provider.engine.Catalog().TableByID(t.info.entry.ID); e != nil {
+		if s, err := unmarshalShape(e.Database+"."+e.Name, e.Shape); err == nil {
+			list = s.ForeignKeys
+		}
+	}
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].Columns = slices.Clone(out[i].Columns)
+		for j, c := range out[i].Columns {
+			out[i].Columns[j] = renamed(c)
+		}
+	}
+	return out
+}
+
 // CreateIndexForForeignKey implements sql.ForeignKeyTable.
 func (t *Table) CreateIndexForForeignKey(ctx *sql.Context, def sql.IndexDef) error {
 	return t.addIndex(ctx, def)

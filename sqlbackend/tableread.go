@@ -28,6 +28,10 @@ func (t *Table) Partitions(ctx *sql.Context) (sql.PartitionIter, error) {
 
 // PartitionRows implements sql.Table. The scan opens at the first Next, with the context given there.
 func (t *Table) PartitionRows(ctx *sql.Context, p sql.Partition) (sql.RowIter, error) {
+	t, err := t.present(ctx)
+	if err != nil {
+		return nil, err
+	}
 	one, ok := p.(onePartition)
 	if !ok {
 		return nil, sql.ErrPartitionNotFound.New(p.Key())
@@ -44,6 +48,27 @@ func (t *Table) PartitionRows(ctx *sql.Context, p sql.Partition) (sql.RowIter, e
 		it.read, it.keyAt = t.lockColumns(it.columns)
 	}
 	return it, nil
+}
+
+// present returns the table as it is now, where an earlier clause of an ALTER TABLE has put another in its place.
+func (t *Table) present(ctx *sql.Context) (*Table, error) {
+	c := connOf(ctx)
+	if c == nil || t.projection != nil || !defines(c.stmt.marked) {
+		return t, nil
+	}
+	d := t.provider.engine.Catalog().Database(t.info.entry.Database)
+	if d == nil || d.Table(t.Name()) == nil || d.Table(t.Name()).ID == t.info.entry.ID {
+		return t, nil
+	}
+	info, err := t.provider.info(ctx, d.Table(t.Name()))
+	if err != nil {
+		return nil, err
+	}
+	nt := newTable(t.provider, info)
+	if info.rowID >= 0 && c.stmt.bare {
+		nt.schema = nt.schema[:info.rowID]
+	}
+	return nt, nil
 }
 
 // rowIter turns the batches of one or several scans into rows. One goroutine at a time uses it.

@@ -85,6 +85,7 @@ func (t *Table) rewrittenShape(ctx *sql.Context, before, after sql.PrimaryKeySch
 		key = nil
 	}
 	s.addKey(after, key)
+	s.ForeignKeys = t.foreignKeysNow(renamed)
 	for _, x := range was.Indexes {
 		x.Hidden, x.Kept = "", true
 		var parts []shapePart
