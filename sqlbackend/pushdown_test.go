@@ -27,7 +27,7 @@ func TestWhatReachesTheScan(t *testing.T) {
 		require.NoError(t, front.Close())
 		require.NoError(t, e.Close(context.Background()))
 	})
-	for _, q := range []string{"CREATE DATABASE db", "CREATE TABLE t (id INT PRIMARY KEY, n INT, s VARCHAR(9) COLLATE utf8mb4_bin, c VARCHAR(9), KEY (n))"} {
+	for _, q := range []string{"CREATE DATABASE db", "CREATE TABLE t (id INT PRIMARY KEY, n INT, s VARCHAR(9) COLLATE utf8mb4_bin, c VARCHAR(9), m INT, KEY (m))"} {
 		ctx := sql.NewContext(t.Context(), sql.WithSession(conn), sql.WithQuery(q))
 		_, it, _, err := front.Query(ctx, q)
 		require.NoError(t, err)
@@ -43,6 +43,8 @@ func TestWhatReachesTheScan(t *testing.T) {
 		{"SELECT id FROM t WHERE n = 1.5", "<nil>", "[id n]", ""},
 		{"SELECT id FROM t WHERE c = 'a'", "<nil>", "[id c]", ""},
 		{"SELECT n FROM t WHERE id = 7", "<nil>", "[id n]", "PRIMARY"},
+		{"SELECT id FROM t WHERE m = 3", "<nil>", "[id m]", "m"},
+		{"SELECT id FROM t WHERE m > 3 AND n = 1", "<nil>", "[id n m]", "m"},
 		{"SELECT n FROM t WHERE id > 7 AND n = 1", "<nil>", "[id n]", "PRIMARY"},
 	} {
 		ctx := sql.NewContext(t.Context(), sql.WithSession(conn), sql.WithQuery(c.query))
