@@ -68,6 +68,25 @@ func (s *segment) readHeader() (ok bool, err error) {
 	return true, nil
 }
 
+// claims returns the id of the segment that the first record of a file without a header is of, 0 if there is none. The
+// header of a segment is durable before its first record: a record of a segment newer than all others therefore says that a
+// header was damaged, and one of an older segment that a recycled file got no further than its new header.
+func (s *segment) claims() (uint64, error) {
+	b := make([]byte, headerBytes)
+	if err := s.file.ReadAt(b, blockBytes); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	id := binary.LittleEndian.Uint64(b[8:])
+	probe := segment{file: s.file, id: id}
+	_, _, _, ok, err := probe.read(blockBytes, b)
+	if err != nil || !ok {
+		return 0, nil //nolint:nilerr // not a whole record of ours
+	}
+	return id, nil
+}
+
 // openSegments opens every file of the directory: the segments in order of id, and the slots of other files.
 func openSegments(dir *logfile.Dir) (segments []*segment, free []int, err error) {
 	slots, err := dir.Slots()
@@ -79,6 +98,8 @@ func openSegments(dir *logfile.Dir) (segments []*segment, free []int, err error)
 			closeAll(segments)
 		}
 	}()
+	newest := uint64(0)
+	headless := make(map[string]uint64) // files without a header, and the segment their first record is of
 	for _, slot := range slots {
 		f, err := dir.Open(slot)
 		if err != nil {
@@ -91,12 +112,20 @@ func openSegments(dir *logfile.Dir) (segments []*segment, free []int, err error)
 		}
 		if !ok {
 			free = append(free, slot)
-			if err := f.Close(); err != nil {
+			id, err := s.claims()
+			headless[f.Name()] = id
+			if err := errors.Join(err, f.Close()); err != nil {
 				return segments, nil, err
 			}
 			continue
 		}
 		segments = append(segments, s)
+		newest = max(newest, s.id)
+	}
+	for name, id := range headless {
+		if id > newest {
+			return segments, nil, errs.Corrupt(name, 0, "the header of journal segment %d is damaged: its commits would be lost", id)
+		}
 	}
 	slices.SortFunc(segments, func(a, b *segment) int {
 		if a.id < b.id {
