@@ -40,7 +40,7 @@ type Examination struct {
 // Examine reads the journal without changing a byte and visits every whole record from the first one still needed, in
 // order; those behind damage as well, marked. Beside Open it does not stop at damage. The journal may not be in use.
 func Examine(dir *logfile.Dir, visit func(Found) error) (*Examination, error) {
-	segments, free, err := openSegments(dir)
+	segments, free, _, err := openSegments(dir)
 	if err != nil {
 		return nil, err
 	}

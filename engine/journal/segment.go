@@ -87,45 +87,56 @@ func (s *segment) claims() (uint64, error) {
 	return id, nil
 }
 
-// openSegments opens every file of the directory: the segments in order of id, and the slots of other files.
-func openSegments(dir *logfile.Dir) (segments []*segment, free []int, err error) {
+// headless is what files without a header claim to be: by name, the segment their first record is of (0: none).
+type headless map[string]uint64
+
+// damaged returns an error for a file that must be a segment newer than all of segments, which are in order of id.
+func (h headless) damaged(segments []*segment) error {
+	newest := uint64(0)
+	if len(segments) > 0 {
+		newest = segments[len(segments)-1].id
+	}
+	for name, id := range h {
+		if id > newest {
+			return errs.Corrupt(name, 0, "the header of journal segment %d is damaged: its commits would be lost", id)
+		}
+	}
+	return nil
+}
+
+// openSegments opens every file of the directory: the segments in order of id, and the slots of other files with what
+// they claim to be.
+func openSegments(dir *logfile.Dir) (segments []*segment, free []int, others headless, err error) {
 	slots, err := dir.Slots()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer func() {
 		if err != nil {
 			closeAll(segments)
 		}
 	}()
-	newest := uint64(0)
-	headless := make(map[string]uint64) // files without a header, and the segment their first record is of
+	others = make(headless)
 	for _, slot := range slots {
 		f, err := dir.Open(slot)
 		if err != nil {
-			return segments, nil, err
+			return segments, nil, nil, err
 		}
 		s := &segment{file: f, slot: slot}
 		ok, err := s.readHeader()
 		if err != nil {
-			return segments, nil, errors.Join(err, f.Close())
+			return segments, nil, nil, errors.Join(err, f.Close())
 		}
 		if !ok {
 			free = append(free, slot)
 			id, err := s.claims()
-			headless[f.Name()] = id
+			others[f.Name()] = id
 			if err := errors.Join(err, f.Close()); err != nil {
-				return segments, nil, err
+				return segments, nil, nil, err
 			}
 			continue
 		}
 		segments = append(segments, s)
-		newest = max(newest, s.id)
-	}
-	for name, id := range headless {
-		if id > newest {
-			return segments, nil, errs.Corrupt(name, 0, "the header of journal segment %d is damaged: its commits would be lost", id)
-		}
 	}
 	slices.SortFunc(segments, func(a, b *segment) int {
 		if a.id < b.id {
@@ -133,7 +144,7 @@ func openSegments(dir *logfile.Dir) (segments []*segment, free []int, err error)
 		}
 		return 1
 	})
-	return segments, free, nil
+	return segments, free, others, nil
 }
 
 func closeAll(segments []*segment) {

@@ -86,8 +86,12 @@ func Open(_ context.Context, dir *logfile.Dir, o Options, visit func(Record) err
 	if err := dir.Sync(); err != nil {
 		return nil, err
 	}
-	segments, free, err := openSegments(dir)
+	segments, free, others, err := openSegments(dir)
 	if err != nil {
+		return nil, err
+	}
+	if err := others.damaged(segments); err != nil {
+		closeAll(segments)
 		return nil, err
 	}
 	w := &Writer{dir: dir, o: o.withDefaults(), turn: make(chan struct{}, 1), kept: segments, free: free, next: 1, nextID: 1}
