@@ -21,9 +21,10 @@ import (
 // TestTurns lets this package and pylance change one table in turns, at random. After each step both, and a model, agree
 // on rows, schema, filters, tags, versions and indexes, and pylance validates the table.
 func TestTurns(t *testing.T) {
-	seeds, steps := uint64(3), 100
+	const steps = 200
+	seeds := uint64(3)
 	if os.Getenv("LANCESQL_SOAK") != "" {
-		seeds, steps = 20, 200
+		seeds = 20
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
