@@ -86,12 +86,13 @@ type sharder struct {
 	column    int // place in the key
 	typ       arrow.DataType
 	encoder   *rowkey.Encoder
+	only      uuid.UUID   // of transformUnsharded
 	buckets   []uuid.UUID // of transformBucket
 }
 
 // newSharder reads the sharding of a table from its MemWAL entry. errs.ErrUnsupported for what no key decides.
 func newSharder(m *table.MemWAL, s *schema.Schema, physical *arrow.Schema, keyCols []int, enc *rowkey.Encoder) (*sharder, error) {
-	sh := &sharder{transform: transformUnsharded, encoder: enc}
+	sh := &sharder{transform: transformUnsharded, encoder: enc, only: unshardedID()}
 	if len(m.Specs) == 0 {
 		return sh, nil
 	}
@@ -165,7 +166,7 @@ func (sh *sharder) single() bool { return sh.transform == transformUnsharded }
 // shard returns the id of the shard that holds the key. Spec: memwal.md §5.2, §6.
 func (sh *sharder) shard(k rowkey.Key) (uuid.UUID, error) {
 	if sh.single() {
-		return unshardedID(), nil
+		return sh.only, nil
 	}
 	v, err := sh.encoder.Cell(k, sh.column)
 	if err != nil {
