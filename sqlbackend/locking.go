@@ -147,7 +147,7 @@ func rewriteClauses(query string, options sqlparser.ParserOptions) string {
 	if text := rewriteStart(query, options); text != query {
 		return text
 	}
-	return rewriteShare(query, options)
+	return rewriteWords(rewriteShare(query, options), options)
 }
 
 // rewritePrepared is rewriteClauses for texts prepared over the wire, which the protocol library parses by itself.
