@@ -6,6 +6,7 @@ import (
 	"github.com/cockroachdb/apd/v3"
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/expression/function"
 	"github.com/dolthub/go-mysql-server/sql/expression/function/aggregation"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/transform"
@@ -34,6 +35,10 @@ func exactComparison(ctx *sql.Context, e sql.Expression) (sql.Expression, transf
 		return exactIn(ctx, e)
 	case *aggregation.CountDistinct:
 		return exactCount(ctx, e)
+	case *function.UnixTimestamp:
+		if zoned, ok := zonedUnixTimestamp(ctx, e); ok {
+			return zoned, transform.NewTree, nil
+		}
 	case *expression.Arithmetic:
 		if checked, ok := checkArithmetic(ctx, e); ok {
 			return checked, transform.NewTree, nil

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression/function"
 	"github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/dolthub/vitess/go/sqltypes"
 )
 
 // TIMESTAMP columns hold points in time. A session sees them as wall-clock readings of its time_zone, which is what the
@@ -97,4 +99,40 @@ func (t *tableInfo) encodeCell(ctx context.Context, column int, v any, zone *tim
 		v = toUTC(c, zone)
 	}
 	return t.codecs[column].encode(ctx, v)
+}
+
+// readingOf is a TIMESTAMP as the wall-clock reading that it is to the frontend here. Why: UNIX_TIMESTAMP takes every
+// value of type TIMESTAMP for UTC.
+type readingOf struct {
+	sql.Expression
+}
+
+// Type implements sql.Expression.
+func (r *readingOf) Type(ctx *sql.Context) sql.Type {
+	precision := 0
+	if t, ok := r.Expression.Type(ctx).(sql.DatetimeType); ok {
+		precision = t.Precision()
+	}
+	return types.MustCreateDatetimeType(sqltypes.Datetime, precision)
+}
+
+// Children implements sql.Expression.
+func (r *readingOf) Children() []sql.Expression { return []sql.Expression{r.Expression} }
+
+// WithChildren implements sql.Expression.
+func (r *readingOf) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 1 {
+		return nil, sql.ErrInvalidChildrenNumber.New(r, len(c), 1)
+	}
+	return &readingOf{c[0]}, nil
+}
+
+// zonedUnixTimestamp returns UNIX_TIMESTAMP of a TIMESTAMP's reading; false if it needs no change.
+func zonedUnixTimestamp(ctx *sql.Context, u *function.UnixTimestamp) (sql.Expression, bool) {
+	if u.Date == nil || !types.IsTimestampType(u.Date.Type(ctx)) {
+		return u, false
+	}
+	zoned := *u // keeps the type, which tells the digits of the fraction
+	zoned.Date = &readingOf{u.Date}
+	return &zoned, true
 }

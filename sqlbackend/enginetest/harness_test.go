@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -154,24 +153,35 @@ func (h *harness) EvaluateQueryResults(t *testing.T, expected []sql.Row, expecte
 	gms.CheckResults(ctx, t, plain{h}, exactRows(expected, actual), expectedCols, sch, actual, query, nil)
 }
 
-// exactRows returns expected with the DECIMALs of actual in place of equal DOUBLEs.
+// exactRows returns expected with DECIMALs in place of DOUBLEs in the columns that are DECIMAL in actual, at their scale.
+// Rows may come in another order.
 func exactRows(expected, actual []sql.Row) []sql.Row {
-	if len(expected) != len(actual) {
+	scales := make(map[int]int32)
+	for _, row := range actual {
+		for j, v := range row {
+			if d, ok := v.(*apd.Decimal); ok {
+				scales[j] = d.Exponent
+			}
+		}
+	}
+	if len(scales) == 0 {
 		return expected
 	}
 	out := make([]sql.Row, len(expected))
 	for i, row := range expected {
-		out[i] = row
-		for j := range row {
-			f, ok := row[j].(float64)
-			if !ok || len(actual[i]) != len(row) {
+		out[i] = append(sql.Row{}, row...)
+		for j, v := range row {
+			f, ok := v.(float64)
+			exponent, exact := scales[j]
+			if !ok || !exact {
 				continue
 			}
-			if d, ok := actual[i][j].(*apd.Decimal); ok {
-				if g, err := d.Float64(); err == nil && math.Abs(g-f) <= 1e-4*math.Max(1, math.Abs(f)) {
-					out[i] = append(sql.Row{}, out[i]...)
-					out[i][j] = d
-				}
+			d, err := new(apd.Decimal).SetFloat64(f)
+			if err == nil {
+				_, err = apd.BaseContext.WithPrecision(65).Quantize(d, d, exponent)
+			}
+			if err == nil {
+				out[i][j] = d
 			}
 		}
 	}
