@@ -133,8 +133,9 @@ func (ot *openTable) settlePending(began time.Time) {
 
 func (ot *openTable) queueFresh(since time.Time) {
 	own := time.Duration(0)
-	if ot.e.tableFreshness != nil {
-		own = ot.e.tableFreshness(ot.entry)
+	// Why the catalog: the definition may have changed since the table was opened.
+	if entry := ot.e.Catalog().TableByID(ot.entry.ID); entry != nil && ot.e.tableFreshness != nil {
+		own = ot.e.tableFreshness(entry)
 	}
 	ot.e.fresh.add(ot.entry.ID, since, own, ot.e.fireFresh())
 }
@@ -181,15 +182,11 @@ type Lag struct {
 	Age  time.Duration // of the oldest of them, at most that of the opening of the table; 0 without pending rows
 }
 
-// Lag returns how far outside readers of the table are behind. It opens the table.
-func (e *Engine) Lag(ctx context.Context, tbl *TableEntry) (Lag, error) {
-	ot, err := e.openTable(ctx, tbl)
-	if err != nil {
-		return Lag{}, err
-	}
+// lag is how far outside readers of the table are behind.
+func (ot *openTable) lag() Lag {
 	lag := Lag{Rows: ot.table.Pending()}
 	if since := ot.pendingSince.Load(); since != 0 && lag.Rows > 0 {
-		lag.Age = max(e.clock.Now().Sub(time.Unix(0, since)), 0)
+		lag.Age = max(ot.e.clock.Now().Sub(time.Unix(0, since)), 0)
 	}
-	return lag, nil
+	return lag
 }

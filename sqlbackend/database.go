@@ -59,6 +59,11 @@ func (d *Database) GetTableInsensitive(ctx *sql.Context, name string) (sql.Table
 		// from the SELECT of CREATE TABLE … SELECT.
 		nt.schema = nt.schema[:info.rowID]
 	}
+	if c := connOf(ctx); c != nil && showsStatus(c.stmt.marked) {
+		if nt.comment, err = d.provider.lagComment(ctx, info); err != nil {
+			return nil, false, err
+		}
+	}
 	return nt, true, nil
 }
 

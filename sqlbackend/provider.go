@@ -43,6 +43,9 @@ func (p *Provider) Engine() *engine.Engine { return p.engine }
 // Database implements sql.DatabaseProvider. sql.ErrDatabaseNotFound if there is none of that name.
 func (p *Provider) Database(_ *sql.Context, name string) (sql.Database, error) {
 	d := p.engine.Catalog().Database(name)
+	if d == nil && isSysName(name) {
+		return &sysDatabase{p}, nil
+	}
 	if d == nil {
 		return nil, sql.ErrDatabaseNotFound.New(name)
 	}
@@ -51,10 +54,10 @@ func (p *Provider) Database(_ *sql.Context, name string) (sql.Database, error) {
 
 // HasDatabase implements sql.DatabaseProvider.
 func (p *Provider) HasDatabase(_ *sql.Context, name string) bool {
-	return p.engine.Catalog().Database(name) != nil
+	return isSysName(name) || p.engine.Catalog().Database(name) != nil
 }
 
-// AllDatabases implements sql.DatabaseProvider; sorted by name.
+// AllDatabases implements sql.DatabaseProvider; sorted by name, without that of status tables.
 func (p *Provider) AllDatabases(*sql.Context) []sql.Database {
 	all := p.engine.Catalog().Databases()
 	out := make([]sql.Database, len(all))
@@ -74,6 +77,9 @@ func (p *Provider) CreateCollatedDatabase(ctx *sql.Context, name string, collati
 	if err := connOf(ctx).implicitCommit(ctx); err != nil {
 		return err
 	}
+	if isSysName(name) {
+		return sql.ErrDatabaseExists.New(name)
+	}
 	if collation == sql.Collation_Unspecified {
 		collation = serverCollation(ctx)
 	}
@@ -88,6 +94,9 @@ func (p *Provider) CreateCollatedDatabase(ctx *sql.Context, name string, collati
 func (p *Provider) DropDatabase(ctx *sql.Context, name string) error {
 	if err := connOf(ctx).implicitCommit(ctx); err != nil {
 		return err
+	}
+	if isSysName(name) && p.engine.Catalog().Database(name) == nil {
+		return errSysDatabase()
 	}
 	err := p.engine.DropDatabase(ctx, name)
 	if errors.Is(err, errs.ErrNotFound) {

@@ -38,6 +38,16 @@ func start(t testing.TB, dir string, c sqlbackend.ServerConfig) *running {
 	}
 	e, err := engine.Open(context.Background(), engine.Config{DataDir: dir}, components)
 	require.NoError(t, err)
+	return serveWith(t, e, c)
+}
+
+func serve(t testing.TB, e *engine.Engine) *running {
+	return serveWith(t, e, sqlbackend.ServerConfig{})
+}
+
+// serveWith runs a server over an engine, which it closes.
+func serveWith(t testing.TB, e *engine.Engine, c sqlbackend.ServerConfig) *running {
+	t.Helper()
 	if c.Addr == "" && c.Socket == "" {
 		c.Addr = "127.0.0.1:0"
 	}

@@ -22,6 +22,8 @@ type Table struct {
 	keys   bool // it takes part in a foreign key: all its indexes count (GetIndexes)
 	newest bool // scans read what is newest and all own writes, not the statement's view
 
+	comment string
+
 	// exact is shared by all copies of a statement's table: set once the plan is complete and about to change rows.
 	exact *bool
 	lock  *rowLock // shared as well: what a locking clause asks for, set once the plan is complete
@@ -38,7 +40,7 @@ var (
 )
 
 func newTable(p *Provider, info *tableInfo) *Table {
-	return &Table{provider: p, info: info, schema: info.copySchema(), exact: new(bool), lock: new(rowLock)}
+	return &Table{provider: p, info: info, schema: info.copySchema(), comment: info.shape.Comment, exact: new(bool), lock: new(rowLock)}
 }
 
 // Name implements sql.Table.
@@ -54,7 +56,7 @@ func (t *Table) Database() string { return t.info.entry.Database }
 func (t *Table) Collation() sql.CollationID { return t.info.collation }
 
 // Comment implements sql.CommentedTable.
-func (t *Table) Comment() string { return t.info.shape.Comment }
+func (t *Table) Comment() string { return t.comment }
 
 // IsTemporary implements sql.TemporaryTable.
 func (t *Table) IsTemporary() bool { return false }

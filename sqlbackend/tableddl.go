@@ -69,6 +69,9 @@ func (d *Database) createTable(ctx *sql.Context, name string, schema sql.Primary
 	if err != nil {
 		return err
 	}
+	if _, err := freshnessOf(comment); err != nil {
+		return err
+	}
 	b, err := s.marshal()
 	if err != nil {
 		return err

@@ -20,6 +20,10 @@ type CompactOptions struct {
 	KeepIndexed bool
 	// DeferRemap records where the rows went, so that BTREE, BITMAP and LABEL_LIST indexes keep answering for them.
 	DeferRemap bool
+	// SmallRows joins only fragments of fewer live rows than this; 0: FragmentRows.
+	SmallRows uint64
+	// GroupsMax bounds the groups of neighbours rewritten; 0: all.
+	GroupsMax int
 }
 
 // Compacted is what Compact did.
@@ -39,6 +43,9 @@ func (d *Dataset) Compact(ctx context.Context, o CompactOptions) (*Dataset, Comp
 	}
 	if o.MaxDeletedFraction == 0 {
 		o.MaxDeletedFraction = 0.1
+	}
+	if o.SmallRows == 0 {
+		o.SmallRows = o.FragmentRows
 	}
 	var done Compacted
 	next, err := d.recomputing(ctx, func(ctx context.Context, on *Dataset) (next *Dataset, err error) {
@@ -130,6 +137,9 @@ func (d *Dataset) planCompaction(ctx context.Context, o CompactOptions) ([][]*Fr
 		group, rows = append(group, f), rows+f.LiveRows()
 	}
 	emit()
+	if o.GroupsMax > 0 && len(plan) > o.GroupsMax {
+		plan = plan[:o.GroupsMax]
+	}
 	return plan, nil
 }
 
@@ -138,7 +148,7 @@ func (o CompactOptions) overdue(f *Fragment) bool {
 	return float64(f.DeletedRows) > o.MaxDeletedFraction*float64(f.PhysicalRows)
 }
 
-func (o CompactOptions) wants(f *Fragment) bool { return f.LiveRows() < o.FragmentRows || o.overdue(f) }
+func (o CompactOptions) wants(f *Fragment) bool { return f.LiveRows() < o.SmallRows || o.overdue(f) }
 
 // coverage returns which index entries cover a fragment, after translation.
 func (d *Dataset) coverage(ctx context.Context) (func(f *Fragment) []int, error) {
