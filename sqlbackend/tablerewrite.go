@@ -99,7 +99,21 @@ func (t *Table) rewrittenShape(ctx *sql.Context, before, after sql.PrimaryKeySch
 		}
 		s.placeIndex(x)
 	}
+	if len(s.Key) == 0 && len(was.Key) > 0 && !s.autoHasKey() {
+		return nil, sql.ErrWrongAutoKey.New()
+	}
 	return s, nil
+}
+
+// autoHasKey reports whether the AUTO_INCREMENT column, if there is one, comes first in a key.
+func (s *shape) autoHasKey() bool {
+	for _, c := range s.Columns {
+		first := func(parts []shapePart) bool { return len(parts) > 0 && strings.EqualFold(parts[0].Column, c.Name) }
+		if c.AutoIncrement && !first(s.Key) && !slices.ContainsFunc(s.Indexes, func(x shapeIndex) bool { return first(x.Parts) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // samePrimary reports whether two schemas have the same primary key.

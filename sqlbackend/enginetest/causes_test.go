@@ -11,7 +11,6 @@ func causes() []cause {
 		{"sum-type", "SUM and AVG of exact numbers are DECIMAL (manual 14.19.1), the frontend's DOUBLE", `(?s)^(ColumnAliases|CreateTable)/.*(1036|double|decimal\()`},
 		{"row-size", "MySQL's limit of 65535 bytes a row is not checked", `^RowLimit/|multi_alter_with_invalid_schemas`},
 		{"table-status", "SHOW TABLE STATUS tells sizes and times of our own", `^ShowTableStatus`},
-		{"auto-key", "DROP PRIMARY KEY does not insist on a key for the AUTO_INCREMENT column", `^AddDropPks/Drop_.*auto.increment`},
 		{"ok-packet", "MySQL answers FLUSH with an OK and TRUNCATE with no rows (manual 15.7.8.3, 15.1.37)", `(?s)(^[A-Za-z]*/flush_|^(Truncate|AddDropPks)/.*RowsAffected:0x0)`},
 		{"isolation", "SET TRANSACTION holds for the next transaction only and the variable does not show it (manual 15.3.7)", `^Variables/set_transaction`},
 		{"statistics", "ANALYZE TABLE keeps no histograms", `column_statistics`},
