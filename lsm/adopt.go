@@ -22,8 +22,12 @@ import (
 //
 // errs.ErrSchemaChanged: the newest version has other columns or another key; the table must be reopened.
 // errs.ErrFenced: somebody else merged rows of ours that were not flushed yet.
+//
+// While a merge or a clean-up runs nothing is done: a merge adopts by itself, and waiting would only hold a worker up.
 func (t *Table) Adopt(ctx context.Context, h Hooks) (bool, error) {
-	t.mergeMu.Lock()
+	if !t.mergeMu.TryLock() {
+		return false, nil
+	}
 	defer t.mergeMu.Unlock()
 	return t.adopt(ctx, h)
 }
