@@ -78,7 +78,8 @@ type fold struct {
 	copied   int                        // rows
 	indexes  []*segmentBuilder          // of all indexes
 	primary  bool                       // the primary key is among them
-	written  []*table.Fragment          // new fragments, in order
+	zones    *zoneFeed
+	written  []*table.Fragment // new fragments, in order
 	stale    staleKeys
 	writer   *table.FragmentWriter
 	inWriter int64
@@ -111,6 +112,9 @@ func (t *Table) mergeOnce(ctx context.Context) (err error) {
 	}()
 	f.collectDeaths()
 	if f.indexes, f.primary, err = t.segmentBuilders(ctx, v.base); err != nil {
+		return err
+	}
+	if f.zones, err = t.newZoneFeed(v.base); err != nil {
 		return err
 	}
 	if err := f.copyRows(ctx); err != nil {
@@ -271,6 +275,9 @@ func (f *fold) write(ctx context.Context, rec arrow.RecordBatch) error {
 			return err
 		}
 	}
+	if err := f.zones.add(uint64(f.inWriter), rec); err != nil {
+		return err
+	}
 	if f.inWriter += rec.NumRows(); f.inWriter >= f.t.o.RowsPerFragment {
 		return f.finishFragment(ctx)
 	}
@@ -291,6 +298,7 @@ func (f *fold) finishFragment(ctx context.Context) error {
 			return err
 		}
 	}
+	f.zones.endFragment()
 	f.written = append(f.written, frag)
 	return nil
 }
@@ -332,6 +340,10 @@ func (f *fold) commit(ctx context.Context) (*table.Dataset, error) {
 			return nil, err
 		}
 	}
+	if err := f.zones.finish(ctx, &op); err != nil {
+		f.t.discardSegments(ctx, op)
+		return nil, err
+	}
 	ds, err := b.ds.Commit(ctx, op)
 	if errors.Is(err, errs.ErrConflict) {
 		f.t.discardSegments(ctx, op)
@@ -354,6 +366,7 @@ func (f *fold) publish(ctx context.Context, ds *table.Dataset) error {
 	if err := f.remember(nb, addrs); err != nil {
 		return t.stop(err)
 	}
+	f.zones.publish(nb)
 	t.latch.Lock()
 	defer t.latch.Unlock()
 	old.deaths.each(func(a rowaddr.Addr, d death) {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -58,6 +59,11 @@ type model struct {
 	now     map[int64]int32            // contents at visible
 	views   map[uint64]map[int64]int32 // registered views and what they must see
 	counts  map[string]int
+
+	noIndexes bool // secondary ones
+
+	zones  lsm.ZoneMapOptions
+	spared sparedRows // by zone maps, over all filtered scans
 }
 
 func newModel(t *testing.T, seed uint64) *model {
@@ -76,6 +82,10 @@ func newModelOn(t *testing.T, seed uint64, st objstore.Store) *model {
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), store: st, keys: keys, enc: enc,
 		now: map[int64]int32{}, views: map[uint64]map[int64]int32{}, counts: map[string]int{},
 	}
+	m.zones = lsm.ZoneMapOptions{RowsPerZone: 4, EveryRows: 6 * int64(seed%2), Off: seed%6 == 5}
+	if m.zones.EveryRows == 0 {
+		m.zones.EveryRows = -1
+	}
 	sharding := lsm.Sharding{}
 	switch seed % 4 {
 	case 2:
@@ -90,7 +100,11 @@ func newModelOn(t *testing.T, seed uint64, st objstore.Store) *model {
 
 func (m *model) openWith(st objstore.Store) lsm.Options {
 	o := lsm.Options{Store: st, Keys: m.keys, MemTableRows: 12, BatchRows: 5, RowsPerFragment: 9, Floor: m.visible,
-		Indexes: []lsm.IndexDef{{Name: "by_v", Column: 0}, {Name: "by_n", Column: 2}, {Name: "by_id", Column: 1}}}
+		Indexes:  []lsm.IndexDef{{Name: "by_v", Column: 0}, {Name: "by_n", Column: 2}, {Name: "by_id", Column: 1}},
+		ZoneMaps: m.zones}
+	if m.noIndexes {
+		o.Indexes = nil
+	}
 	for _, r := range m.journal {
 		for _, p := range r.parts {
 			o.Journal = append(o.Journal, lsm.JournalPart{Journal: r.number, Shard: p.Shard, Body: p.Body})
@@ -353,6 +367,7 @@ func (m *model) checkAt(s uint64, want map[int64]int32) {
 	maps.DeleteFunc(filtered, func(_ int64, n int32) bool { return n >= limit })
 	spec := lsm.ScanSpec{Columns: []int{1, 2, 0}, Filter: predicate.Compare{Column: 2, Op: predicate.Lt, Value: limit}}
 	require.Equal(m.t, filtered, m.scan(snap, spec, nil), "filtered scan at %d", s)
+	m.checkFilters(snap, want)
 
 	lo, hi := m.rng.Int64N(40), m.rng.Int64N(60)
 	ranged := maps.Clone(want)
@@ -435,6 +450,7 @@ func (m *model) scan(snap *lsm.Snapshot, spec lsm.ScanSpec, own *lsm.Overlay) ma
 	for {
 		rec, err := r.Next()
 		if errors.Is(err, io.EOF) {
+			m.countSpared(r)
 			return out
 		}
 		require.NoError(m.t, err)
@@ -467,6 +483,14 @@ func TestAgainstModel(t *testing.T) {
 	case testing.Short():
 		seeds = 3
 	}
+	var mu sync.Mutex
+	var spared sparedRows
+	t.Cleanup(func() {
+		require.Positive(t, spared.FragmentsPruned)
+		require.Positive(t, spared.RowsPruned)
+		require.Less(t, spared.RowsPruned, spared.Rows)
+		require.Less(t, spared.ZonesKept, spared.Zones)
+	})
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
 			t.Parallel()
@@ -476,6 +500,12 @@ func TestAgainstModel(t *testing.T) {
 				m.check()
 			}
 			require.NoError(t, m.table.Close(t.Context()))
+			if m.zones.Off {
+				require.Zero(t, m.spared.Zones)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			spared.add(m.spared)
 		})
 	}
 }

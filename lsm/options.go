@@ -18,13 +18,14 @@ import (
 
 // Options carries what a table needs from its owner. Store and Keys are required; zero numbers mean defaults.
 type Options struct {
-	Store   objstore.Store
-	Keys    *pkstore.Store // key index of MemTables, generations and base; rebuilt at open
-	Indexes []IndexDef     // secondary indexes, kept by every flush and merge
-	Pages   *store.Cache   // decoded pages of primary index segments; nil: one for each segment
-	Log     *slog.Logger
-	Clock   clock.Clock
-	Alloc   memory.Allocator
+	Store    objstore.Store
+	Keys     *pkstore.Store // key index of MemTables, generations and base; rebuilt at open
+	Indexes  []IndexDef     // secondary indexes, kept by every flush and merge
+	ZoneMaps ZoneMapOptions
+	Pages    *store.Cache // decoded pages of primary index segments; nil: one for each segment
+	Log      *slog.Logger
+	Clock    clock.Clock
+	Alloc    memory.Allocator
 
 	MemTableRows    int64         // freeze at this many rows (default 1,000,000)
 	MemTableBytes   int64         // freeze at this many bytes (default 64 MiB)
@@ -70,6 +71,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MemTableBytes, 64<<20)
 	setDefault(&o.UnflushedWAL, 256<<20)
 	setDefault(&o.RowsPerFragment, 1<<20)
+	if o.ZoneMaps.EveryRows == 0 {
+		o.ZoneMaps.EveryRows = zoneRowsDefault
+	}
 	if o.BatchRows <= 0 {
 		o.BatchRows = 4096
 	}

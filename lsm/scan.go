@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"lancesql/indexes/zonemap"
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
 	"lancesql/internal/predicate"
@@ -160,11 +161,16 @@ func (sc *scan) overlayBatch(rows []arrowx.Row) (arrow.RecordBatch, error) {
 type fullScan struct {
 	*scan
 	own    *Overlay
-	frag   int           // next base fragment
-	gens   []*generation // still to come
+	frag   int             // next base fragment
+	ranges []zonemap.Range // of the one before, still to come
+	gens   []*generation   // still to come
 	cur    chunkReader
 	done   bool
 	closed bool
+
+	pruned    bool               // selection is made
+	selection *zonemap.Selection // nil: everything is read
+	pruning   Pruning
 }
 
 // chunkReader yields runs of physical rows of one source with the mask of rows alive at the snapshot. The
@@ -217,15 +223,24 @@ func (f *fullScan) step() (arrow.RecordBatch, error) {
 // open moves to the next source.
 func (f *fullScan) open() error {
 	v := f.s.v
+	if !f.pruned {
+		if err := f.prune(); err != nil {
+			return err
+		}
+	}
 	switch {
-	case f.frag < len(v.base.frags):
-		frag := v.base.frags[f.frag]
-		f.frag++
-		r, err := f.openFragment(v.base.ds, frag, pick(v.base.fieldIDs, f.need), frag.PhysicalRows)
+	case len(f.ranges) > 0:
+		run := f.ranges[0]
+		f.ranges = f.ranges[1:]
+		frag := v.base.frags[f.frag-1]
+		r, err := f.openFragment(v.base.ds, frag, pick(v.base.fieldIDs, f.need), run.From, run.To)
 		if err != nil {
 			return err
 		}
 		f.cur = &baseReader{scan: f.scan, frag: uint32(frag.ID), rows: r}
+	case f.frag < len(v.base.frags):
+		f.ranges = f.rangesOf(v.base.frags[f.frag])
+		f.frag++
 	case len(f.gens) > 0:
 		g := f.gens[0]
 		f.gens = f.gens[1:]
@@ -253,7 +268,7 @@ func (f *fullScan) openGeneration(g *generation) error {
 		return nil
 	}
 	ids := append(pick(g.fieldIDs, f.need), g.fieldIDs[len(g.fieldIDs)-1])
-	r, err := f.openFragment(g.ds, g.frag, ids, uint64(born))
+	r, err := f.openFragment(g.ds, g.frag, ids, 0, uint64(born))
 	if err != nil {
 		return err
 	}
@@ -261,12 +276,12 @@ func (f *fullScan) openGeneration(g *generation) error {
 	return nil
 }
 
-// openFragment scans rows [0, to) of a fragment; without columns it yields bare row counts.
-func (f *fullScan) openFragment(ds *table.Dataset, frag *table.Fragment, ids []int32, to uint64) (table.FragmentReader, error) {
+// openFragment scans rows [from, to) of a fragment; without columns it yields bare row counts.
+func (f *fullScan) openFragment(ds *table.Dataset, frag *table.Fragment, ids []int32, from, to uint64) (table.FragmentReader, error) {
 	if len(ids) == 0 {
-		return &countReader{schema: f.inner, to: to, step: uint64(f.rows)}, nil
+		return &countReader{schema: f.inner, at: from, to: to, step: uint64(f.rows)}, nil
 	}
-	return ds.ScanFragment(f.ctx, frag, ids, 0, to, f.rows)
+	return ds.ScanFragment(f.ctx, frag, ids, from, to, f.rows)
 }
 
 // Close ends the scan.

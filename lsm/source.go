@@ -52,8 +52,9 @@ type base struct {
 	deaths    *DeathLog
 	pk        *columnIndex   // over the primary key; no segments if that has several columns
 	secondary []*columnIndex // by place in Options.Indexes
-	bare      bool           // there are fragments that pk does not cover: their keys are in memory
-	keys      *keySpace      // key -> addresses of those, over several base versions; candidates must be checked
+	zones     *zoneMaps
+	bare      bool      // there are fragments that pk does not cover: their keys are in memory
+	keys      *keySpace // key -> addresses of those, over several base versions; candidates must be checked
 }
 
 // openBase opens a base version: its deletion vectors and the segments of its primary index, those of prev (may be nil)
@@ -80,6 +81,9 @@ func (t *Table) openBase(ctx context.Context, ds *table.Dataset, prev *base, key
 		return nil, err
 	}
 	if err := t.openIndexes(ctx, b, prev); err != nil {
+		return nil, err
+	}
+	if err := t.openZones(b, prev); err != nil {
 		return nil, err
 	}
 	b.bare = b.pk.covered.GetCardinality() < uint64(len(b.frags))
