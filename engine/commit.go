@@ -335,13 +335,22 @@ func (e *Engine) stage(ctx context.Context, group []*commitRequest) (share []sta
 	return share, nil
 }
 
-// stageTable stages on the table as it is open now: it may be reopened while a transaction runs.
+// stageTable stages on the table as it is open now: it may be reopened while a transaction runs, and must be here if
+// another writer made a shard that the rows belong to. Latches of other tables are held meanwhile, which reopening this
+// one never takes.
 func (e *Engine) stageTable(ctx context.Context, w tableWrites) (s stagedTable, err error) {
 	for range 3 {
 		if s.ot, err = e.openTable(ctx, w.entry); err != nil {
 			return s, err
 		}
-		if s.staged, err = s.ot.table.Stage(ctx, w.ops); !errors.Is(err, errs.ErrClosed) {
+		s.staged, err = s.ot.table.Stage(ctx, w.ops)
+		if foreign(err) {
+			if again := e.reclaim(ctx, s.ot, err); again != nil {
+				return s, again
+			}
+			continue
+		}
+		if !errors.Is(err, errs.ErrClosed) {
 			break
 		}
 	}

@@ -65,6 +65,7 @@ func (e *Engine) forgetTables(ids ...TableID) {
 			e.counters.forget(id)
 			e.tablesMu.Lock()
 			delete(e.reclaimed, id)
+			delete(e.wasOpen, id)
 			e.tablesMu.Unlock()
 		}
 	}

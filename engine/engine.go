@@ -20,7 +20,7 @@ import (
 // Engine is one open data directory. All methods are safe for concurrent use.
 //
 // Immutable after Open: cfg, store, log, clock, keys, locks, jobs, catalog, journal, release, tableFreshness. Own
-// synchronisation: views, seq, commits, counters, behind, fresh, stalls. tablesMu guards tables and reclaimed. failed is
+// synchronisation: views, seq, commits, counters, behind, fresh, stalls. tablesMu guards tables, reclaimed and wasOpen. failed is
 // set once, by the first durability error, and stops all later commits.
 type Engine struct {
 	cfg     Config
@@ -56,6 +56,7 @@ type Engine struct {
 	tablesMu  sync.Mutex
 	tables    map[TableID]*openTable
 	reclaimed map[TableID]reclaims
+	wasOpen   map[TableID]bool // tables that have been opened
 	closing   atomic.Bool
 }
 

@@ -33,7 +33,7 @@ func openWith(ctx context.Context, cfg Config, c Components, p planted) (*Engine
 		return nil, err
 	}
 	e := &Engine{cfg: cfg, store: c.Store, log: c.Log, clock: c.Clock, tableFreshness: c.Freshness,
-		tables: make(map[TableID]*openTable), reclaimed: make(map[TableID]reclaims), planted: p}
+		tables: make(map[TableID]*openTable), reclaimed: make(map[TableID]reclaims), wasOpen: make(map[TableID]bool), planted: p}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}

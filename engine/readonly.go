@@ -46,7 +46,7 @@ func OpenReadOnly(ctx context.Context, cfg Config, c Components) (*Engine, error
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, store: c.Store, log: c.Log, clock: c.Clock, tables: make(map[TableID]*openTable), reclaimed: make(map[TableID]reclaims)}
+	e := &Engine{cfg: cfg, store: c.Store, log: c.Log, clock: c.Clock, tables: make(map[TableID]*openTable), reclaimed: make(map[TableID]reclaims), wasOpen: make(map[TableID]bool)}
 	e.follow = &following{staleness: cfg.Staleness, closeIt: func() error { return nil }}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)

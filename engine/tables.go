@@ -105,11 +105,14 @@ func (ot *openTable) open(ctx context.Context) error {
 		err := ot.prev.table.Close(ctx)
 		ot.e.journal.closed(ot.entry.ID, ot.prev.table)
 		ot.prev = nil
+		// Why: a view that ends with the last commit must not see what another writer brought.
+		ot.e.seq.advance()
 		if err != nil {
 			return err
 		}
 	}
 	o := ot.e.tableOptions()
+	o.Floor = ot.e.floor(ot.entry.ID)
 	o.Indexes = ot.entry.storedIndexes()
 	o.Journal, o.BeforeLog = ot.e.journal.parts(ot.entry.ID), ot.e.syncJournal
 	ot.table, err = lsm.Open(ctx, o, ot.entry.Path)
@@ -127,9 +130,23 @@ func (ot *openTable) open(ctx context.Context) error {
 		return fmt.Errorf("catalog and dataset disagree about the columns of %s: %w", ot.entry.Path, errs.ErrSchemaChanged)
 	}
 	ot.e.journal.opened(ot.entry.ID, ot.table)
+	ot.e.tablesMu.Lock()
+	ot.e.wasOpen[ot.entry.ID] = true
+	ot.e.tablesMu.Unlock()
 	ot.ready.Store(true)
 	ot.notePending()
 	return nil
+}
+
+// floor is the CommitSeq at which everything counts as born that an opening of the table finds. The first time that is
+// before every view, since nobody here can have written to it.
+func (e *Engine) floor(id TableID) uint64 {
+	e.tablesMu.Lock()
+	defer e.tablesMu.Unlock()
+	if !e.wasOpen[id] {
+		return 0
+	}
+	return e.seq.visible.Load()
 }
 
 // opened returns the table if it is open.

@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -130,9 +131,14 @@ func (t *Table) flushOne(ctx context.Context, g *generation) error {
 	if err != nil {
 		return err
 	}
+	recorded := ""
 	m, err := sh.dir.update(ctx, uint64(sh.epoch), func(m *pb.ShardManifest) error {
 		for _, have := range m.FlushedGenerations {
-			if have.Generation >= g.number {
+			if have.Generation == g.number {
+				recorded = have.Path
+				return errRecorded
+			}
+			if have.Generation > g.number {
 				return fmt.Errorf("generation %d is recorded already: %w", have.Generation, errs.ErrConflict)
 			}
 		}
@@ -145,6 +151,12 @@ func (t *Table) flushOne(ctx context.Context, g *generation) error {
 		m.CurrentGeneration = g.number + 1
 		return nil
 	})
+	if errors.Is(err, errRecorded) {
+		// Why believed: the shard is ours, so an earlier attempt wrote it and was told otherwise.
+		t.discard(ctx, sh.dir.path+"/"+dir)
+		dir = recorded
+		flushed, m, err = t.recorded(ctx, g, dir)
+	}
 	if err != nil {
 		return err
 	}
@@ -158,6 +170,23 @@ func (t *Table) flushOne(ctx context.Context, g *generation) error {
 		t.o.Log.Warn("remove flushed WAL entries", "table", t.root, "error", err)
 	}
 	return nil
+}
+
+// errRecorded says that a generation is in its shard's manifest already.
+var errRecorded = errors.New("generation is recorded already")
+
+// recorded opens a generation that an earlier attempt flushed, with the newest manifest of its shard.
+func (t *Table) recorded(ctx context.Context, g *generation, dir string) (*generation, *pb.ShardManifest, error) {
+	m, err := g.sh.dir.latest(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	ds, err := table.Open(ctx, t.o.Store, g.sh.dir.path+"/"+dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	flushed, err := t.attach(ctx, g.genState, ds)
+	return flushed, m, err
 }
 
 // writeGeneration writes the dataset and the sidecars of a generation. keyBytes is the size of its keys as arrays.

@@ -137,7 +137,7 @@ func (f *fold) folds(id SourceID) bool {
 // generations take no more rows.
 func (f *fold) collectDeaths() {
 	f.v.base.deaths.each(func(a rowaddr.Addr, d death) {
-		if !f.folds(d.killer) {
+		if !f.folds(d.killer) || f.t.o.Planted.SkipDeathMask {
 			return
 		}
 		bm := f.dead[a.Fragment()]

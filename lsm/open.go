@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"lancesql/internal/errs"
+	"lancesql/internal/objstore"
 	"lancesql/internal/rowkey"
 	"lancesql/lance/rowaddr"
 	"lancesql/lance/table"
@@ -26,12 +28,9 @@ const rebuildKeys = 8192
 // into entries first. Spec: memwal.md §7.5, §8.4.
 func Open(ctx context.Context, o Options, root string) (*Table, error) {
 	t := &Table{root: root, alive: make(map[*Version]struct{})}
-	ds, err := table.Open(ctx, o.Store, root)
+	ds, err := openMemWAL(ctx, o.Store, root)
 	if err != nil {
 		return nil, err
-	}
-	if ds.MemWAL() == nil {
-		return nil, fmt.Errorf("dataset %s has no MemWAL entry: %w", root, errs.ErrUnsupported)
 	}
 	t.o = o.under(ds.MemWAL().WriterDefaults).withDefaults()
 	t.lastCleanup = t.o.Clock.Now()
@@ -44,7 +43,7 @@ func Open(ctx context.Context, o Options, root string) (*Table, error) {
 		return nil, err
 	}
 	// Why: the claims fence foreign mergers of the shards, so the base is read after them.
-	if ds, err = table.Open(ctx, o.Store, root); err != nil {
+	if ds, err = openMemWAL(ctx, o.Store, root); err != nil {
 		return nil, err
 	}
 	if r.v.base, err = t.loadBase(ctx, ds); err != nil {
@@ -63,7 +62,34 @@ func Open(ctx context.Context, o Options, root string) (*Table, error) {
 		t.sweepOrphans(ctx, sh, r.manifests[i])
 	}
 	t.sweepTemp(ctx, r.v.set)
+	// An overwrite while nobody served the table is taken in as one while somebody does.
+	if _, err := t.Adopt(ctx, Hooks{Advance: func() uint64 { return o.Floor }}); err != nil {
+		return nil, errors.Join(err, t.Close(ctx))
+	}
 	return t, nil
+}
+
+// openMemWAL opens the newest version of a dataset that has a MemWAL entry: the newest there is, unless another writer
+// overwrote the table, which drops the entry. errs.ErrUnsupported if there is none.
+func openMemWAL(ctx context.Context, st objstore.Store, root string) (*table.Dataset, error) {
+	ds, err := table.Open(ctx, st, root)
+	if err != nil || ds.MemWAL() != nil {
+		return ds, err
+	}
+	list, err := ds.Versions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range slices.Backward(list) {
+		old, err := ds.At(ctx, v.Version)
+		if errors.Is(err, errs.ErrNotFound) {
+			continue // cleaned up meanwhile
+		}
+		if err != nil || old.MemWAL() != nil {
+			return old, err
+		}
+	}
+	return nil, fmt.Errorf("dataset %s has no MemWAL entry: %w", root, errs.ErrUnsupported)
 }
 
 // bind derives what never changes while the table is open.

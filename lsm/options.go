@@ -55,6 +55,7 @@ type Options struct {
 // Planted names the rules a test may switch off; the zero value switches off none.
 type Planted struct {
 	SkipReplayedTombstone bool // a delete row met in replay hides nothing
+	SkipDeathMask         bool // a merge leaves base rows alone that it replaces
 }
 
 func (o Options) withDefaults() Options {

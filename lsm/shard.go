@@ -185,7 +185,12 @@ func (t *Table) addShard(ctx context.Context, id uuid.UUID, k rowkey.Key) error 
 	if err != nil {
 		return err
 	}
-	if len(m.FlushedGenerations) > 0 || m.ReplayAfterWalEntryPosition > 0 {
+	fresh := wal.Position(1)
+	if sh.epoch >= 2 {
+		fresh = 2 // after our fence sentinel
+	}
+	// Why the log too: what another writer left in it is not flushed, and a flush of ours would pass over it.
+	if len(m.FlushedGenerations) > 0 || m.ReplayAfterWalEntryPosition > 0 || sh.log.Next() > fresh {
 		return fmt.Errorf("somebody else wrote to it meanwhile, the table must be reopened: %w", errs.ErrPoisoned)
 	}
 	t.latch.Lock()
