@@ -19,7 +19,10 @@ import (
 )
 
 // zoneRowsDefault is how many rows are merged before the next segments of zone maps are written.
-const zoneRowsDefault = 1 << 17
+const zoneRowsDefault = 1 << 18
+
+// zoneUnreadMax is how many rows of fragments that somebody else wrote a merge reads to give them zones.
+const zoneUnreadMax = 1 << 20
 
 // zoneSegmentsMax is how many segments of ours a column's zone map has at most.
 const zoneSegmentsMax = 3
@@ -30,7 +33,7 @@ type ZoneMapOptions struct {
 	Off         bool   // none are written; those that are there are still used
 	RowsPerZone uint64 // 0: zonemap.RowsPerZoneDefault
 	// EveryRows is how many rows are merged before the next segments are written; the fragments since are scanned. 0:
-	// 131,072, negative: at every merge.
+	// 262,144, negative: at every merge.
 	EveryRows int64
 }
 
@@ -41,7 +44,7 @@ func ZoneMapIndex(column string) string { return column + "_zonemap" }
 type zoneMaps struct {
 	columns []zoneColumn // by physical position
 	// pending are statistics of fragments that no segment of ours covers yet, by column position (nil: none are kept).
-	// They are lost when the table is closed: such fragments stay without zones until they are rewritten.
+	// They are lost when the table is closed: the fragments are read for them then.
 	pending map[uint32][]*zonemap.Stats
 }
 
@@ -180,7 +183,7 @@ func (s *zoneSegment) load(ctx context.Context, t *Table, typ arrow.DataType) (*
 	switch {
 	case err == nil:
 		s.x = x
-	case errors.Is(err, errs.ErrCorruption) || errors.Is(err, errs.ErrNotFound) || errors.Is(err, errs.ErrUnsupported) || errors.Is(err, errs.ErrLimit):
+	case unusable(err):
 		// Why not fatal: the fragments are scanned whole instead, so answers stay right.
 		t.o.Log.Warn("zone map cannot be used", "table", t.root, "index", s.entry.Name, "segment", s.entry.UUID.String(), "error", err)
 	default:
@@ -188,4 +191,9 @@ func (s *zoneSegment) load(ctx context.Context, t *Table, typ arrow.DataType) (*
 	}
 	s.tried = true
 	return s.x, nil
+}
+
+// unusable reports whether an error says that a file will never be readable.
+func unusable(err error) bool {
+	return errors.Is(err, errs.ErrCorruption) || errors.Is(err, errs.ErrNotFound) || errors.Is(err, errs.ErrUnsupported) || errors.Is(err, errs.ErrLimit)
 }

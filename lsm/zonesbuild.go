@@ -70,30 +70,46 @@ func (z *zoneFeed) finish(ctx context.Context, op *table.Update) error {
 	for _, id := range op.RemovedFragmentIDs {
 		gone.Add(uint32(id))
 	}
-	every := z.t.o.ZoneMaps.EveryRows
+	unread := z.unread(gone)
 	waiting := z.rows
 	for id := range z.b.zones.pending {
 		if !gone.Contains(id) {
 			waiting += int64(z.b.byID[id].PhysicalRows)
 		}
 	}
-	if waiting == 0 || waiting < every {
+	for _, f := range unread {
+		waiting += int64(f.PhysicalRows)
+	}
+	if waiting == 0 || waiting < z.t.o.ZoneMaps.EveryRows {
 		return nil
 	}
+	fragments := make(map[uint32][]*zonemap.Stats, len(z.done))
+	for id, stats := range z.b.zones.pending {
+		if !gone.Contains(id) {
+			fragments[id] = stats
+		}
+	}
+	for _, f := range unread {
+		stats, err := z.read(ctx, f)
+		switch {
+		case err == nil:
+			fragments[uint32(f.ID)] = stats
+		case unusable(err):
+			// Why not fatal: a damaged fragment must not hold up merges.
+			z.t.o.Log.Warn("fragment gets no zones", "table", z.t.root, "fragment", f.ID, "error", err)
+		default:
+			return fmt.Errorf("zones of fragment %d: %w", f.ID, err)
+		}
+	}
 	next := uint32(z.b.ds.NextFragmentID())
-	for i := range z.builders {
-		if z.builders[i] == nil {
-			continue
-		}
-		var parts []zonemap.Part
-		for n, stats := range z.done {
-			if stats[i].Zones() > 0 {
-				parts = append(parts, zonemap.Part{Fragment: next + uint32(n), Stats: stats[i]})
-			}
-		}
+	for n, stats := range z.done {
+		fragments[next+uint32(n)] = stats
+	}
+	for i := range z.b.zones.columns {
 		c := &z.b.zones.columns[i]
-		for id, stats := range z.b.zones.pending {
-			if stats[i] != nil && !gone.Contains(id) && !c.covers(id) {
+		var parts []zonemap.Part
+		for id, stats := range fragments {
+			if stats[i] != nil && stats[i].Zones() > 0 && !c.covers(id) {
 				parts = append(parts, zonemap.Part{Fragment: id, Stats: stats[i]})
 			}
 		}
@@ -105,6 +121,53 @@ func (z *zoneFeed) finish(ctx context.Context, op *table.Update) error {
 		}
 	}
 	return nil
+}
+
+// unread picks fragments without zones that have to be read for them: what a compaction or another writer made, and
+// what was merged just before the table was last closed. Not more than a number of rows at a time.
+func (z *zoneFeed) unread(gone *roaring.Bitmap) []*table.Fragment {
+	var out []*table.Fragment
+	rows := uint64(0)
+	for _, f := range z.b.frags {
+		id := uint32(f.ID)
+		if z.b.zones.pending[id] != nil || gone.Contains(id) || len(z.missing(id)) == 0 {
+			continue
+		}
+		if rows += f.PhysicalRows; rows > zoneUnreadMax && len(out) > 0 {
+			break
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// missing lists the columns whose zone maps do not cover a fragment.
+func (z *zoneFeed) missing(fragment uint32) []int {
+	var out []int
+	for i := range z.b.zones.columns {
+		if c := &z.b.zones.columns[i]; c.kept && !c.covers(fragment) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// read gathers the statistics of a fragment of the base. Deleted rows count as well: bounds are wider for it, never wrong.
+func (z *zoneFeed) read(ctx context.Context, f *table.Fragment) ([]*zonemap.Stats, error) {
+	columns := z.missing(uint32(f.ID))
+	err := eachBatch(ctx, z.b.ds, f, pick(z.b.fieldIDs, columns), z.t.o.BatchRows, func(first uint64, rec arrow.RecordBatch) error {
+		for n, i := range columns {
+			if err := z.builders[i].Append(rec.Column(n), first); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	out := make([]*zonemap.Stats, len(z.builders))
+	for _, i := range columns {
+		out[i] = z.builders[i].Finish()
+	}
+	return out, err
 }
 
 // write writes the segment of one column over parts and the smaller segments.
