@@ -94,6 +94,26 @@ func TestZoneMapsWaitAndCatchUp(t *testing.T) {
 	require.Positive(t, m.spared.Zones, "those that are there are used")
 }
 
+// What waits for its segment is not read again, and each fragment gets its own statistics.
+func TestZoneMapsOfWaitingFragments(t *testing.T) {
+	m := newModel(t, 0)
+	m.reopen(lsm.ZoneMapOptions{RowsPerZone: 4, EveryRows: 60})
+	m.fill(0, 25)
+	m.fill(100, 25)
+	m.put(101, 3) // one of the waiting rows dies
+	m.fill(200, 25)
+	_, covered, fragments := m.zoneEntries()
+	require.Greater(t, fragments, 3)
+	for _, name := range zoneNames() {
+		require.Equal(t, fragments, covered[name], name)
+	}
+	m.spared = sparedRows{}
+	for range 20 {
+		m.check()
+	}
+	require.Positive(t, m.spared.RowsPruned)
+}
+
 // Many merges leave few segments.
 func TestZoneMapSegmentsAreFew(t *testing.T) {
 	m := newModel(t, 1)
