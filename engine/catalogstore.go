@@ -33,7 +33,8 @@ type catalogStore struct {
 	newID func() TableID
 	image atomic.Pointer[Catalog]
 
-	readOnly bool // set before the first use: nothing is ever written
+	readOnly bool      // set before the first use: nothing is ever written
+	guard    *dirGuard // set before the first use; nil: nobody else can have the catalog
 
 	turn     chan struct{} // capacity 1; full while a statement runs
 	versions []uint64      // snapshots on disk, ascending
@@ -73,6 +74,9 @@ func (s *catalogStore) begin(ctx context.Context) error {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if s.broken == nil {
+		s.broken = s.guard.check()
 	}
 	if s.broken != nil {
 		s.end()

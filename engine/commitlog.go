@@ -37,13 +37,14 @@ const syncEvery = time.Second
 // Invariant: needed never exceeds a record that is not in entries. A table moves from open to waiting, or back,
 // without ever being in neither, and Behind of a closed table still tells what it held.
 //
-// Immutable: w, planted, unsynced, prepare. mu guards the rest but the atomics; it is innermost and nothing is called under it.
+// Immutable: w, planted, unsynced, prepare, guard. mu guards the rest but the atomics; it is innermost and nothing is called under it.
 type commitLog struct {
 	w          *journal.Writer
 	durability atomic.Uint32
 	planted    planted
-	unsynced   func() // called when a record was written and not synced
-	prepare    func() // called when the next segment should be made
+	unsynced   func()    // called when a record was written and not synced
+	prepare    func()    // called when the next segment should be made
+	guard      *dirGuard // nil: nobody else can have the journal
 
 	mu      sync.Mutex
 	handed  journal.J             // every commit record up to it has been taken over by its tables
@@ -57,11 +58,20 @@ type commitLog struct {
 
 // append makes the record durable, or written, as the durability in force says.
 func (l *commitLog) append(ctx context.Context, r *journal.Record) (journal.J, error) {
+	if err := l.guard.check(); err != nil {
+		return 0, err
+	}
 	if l.w.Low() {
 		l.prepare()
 	}
 	if Durability(l.durability.Load()) == SyncCommit && !l.planted.skipSync {
-		return l.w.Append(ctx, r)
+		j, err := l.w.Append(ctx, r)
+		if err == nil {
+			// Why again: a process may have been stopped just before it wrote. Who took the directory over since then did not
+			// read this record; who does so from now on will.
+			err = l.guard.check()
+		}
+		return j, err
 	}
 	j, err := l.w.Write(ctx, r)
 	if err == nil && !l.planted.skipSync {
@@ -206,6 +216,9 @@ func (l *commitLog) due() bool {
 // release writes a start record if the journal may start later than it does, and returns where it starts.
 // carry calls write with the counters whose last record is before from: the start record takes them along.
 func (l *commitLog) release(ctx context.Context, carry func(from journal.J, write func([]journal.Counter) (journal.J, error)) error) (journal.J, error) {
+	if err := l.guard.check(); err != nil {
+		return 0, err
+	}
 	from := l.needed()
 	if l.planted.trimAll {
 		from = l.w.Next()

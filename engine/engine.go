@@ -35,6 +35,7 @@ type Engine struct {
 	catalog *catalogStore
 	journal *commitLog
 	release func() error // data directory lock
+	guard   *dirGuard    // of it; nil without one
 	follow  *following   // of an engine opened for reading only, else nil
 
 	tableFreshness func(*TableEntry) time.Duration // nil = every table has the server's

@@ -47,6 +47,9 @@ func openWith(ctx context.Context, cfg Config, c Components, p planted) (*Engine
 			return nil, err
 		}
 		e.store, e.release = st, release
+		if e.guard, err = guardDataDir(cfg.DataDir); err != nil {
+			return nil, errors.Join(err, release())
+		}
 		if dir == nil {
 			if dir, err = logfile.OpenDisk(filepath.Join(cfg.DataDir, filepath.FromSlash(journalDir))); err != nil {
 				return nil, errors.Join(err, release())
@@ -77,6 +80,7 @@ func (e *Engine) openParts(ctx context.Context, dir *logfile.Dir) error {
 	if e.catalog, err = openCatalog(ctx, e.store, e.clock, e.log); err != nil {
 		return fmt.Errorf("open catalog: %w", err)
 	}
+	e.catalog.guard = e.guard
 	if e.keys, err = pkstore.Open(); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 // openJournal scans the commit journal and takes in what its records still hold. The catalog is open.
 func (e *Engine) openJournal(ctx context.Context, dir *logfile.Dir) error {
-	l := &commitLog{planted: e.planted, unsynced: e.syncLater, prepare: e.prepareSegment,
+	l := &commitLog{planted: e.planted, guard: e.guard, unsynced: e.syncLater, prepare: e.prepareSegment,
 		last: make(map[TableID]journal.J), open: make(map[TableID]*lsm.Table), waiting: make(map[TableID][]lsm.JournalPart)}
 	visit := func(r journal.Record) error {
 		for _, p := range r.Parts {

@@ -101,6 +101,10 @@ func (ot *openTable) open(ctx context.Context) error {
 	if ot.e.follow != nil {
 		return ot.openFollowed(ctx)
 	}
+	if err := ot.e.guard.check(); err != nil {
+		ot.e.fail(err) // Why before a claim: it would take the shards from the server that has the directory now
+		return err
+	}
 	if ot.prev != nil {
 		err := ot.prev.table.Close(ctx)
 		ot.e.journal.closed(ot.entry.ID, ot.prev.table)

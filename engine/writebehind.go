@@ -194,7 +194,10 @@ func (e *Engine) prepareSegment() {
 		return
 	}
 	e.submitJob(sched.Job{Kind: sched.Flush, Table: "journal segment", Force: true, Run: func(ctx context.Context) error {
-		err := e.journal.w.Prepare(ctx)
+		err := e.journal.guard.check()
+		if err == nil {
+			err = e.journal.w.Prepare(ctx)
+		}
 		if err == nil {
 			e.making.Store(false)
 			return nil

@@ -46,10 +46,11 @@ func (w *Writer) roll(size int64, first J) error {
 	if err := s.writeHeader(); err != nil {
 		return errors.Join(err, s.file.Close())
 	}
-	w.cur, w.off = s, blockBytes
+	w.off = blockBytes
 	w.nextID++
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.cur = s
 	w.kept = append(w.kept, s)
 	return nil
 }
@@ -121,7 +122,7 @@ func (w *Writer) releaseBefore(from J) error {
 		// Why the file is left as it is: its header keeps it a segment, and its records are before the start
 		// record, until a new header makes it another one.
 		err = errors.Join(err, s.file.Close())
-		if s.file.Size() == w.o.SegmentBytes && len(w.free) < freeKept {
+		if !s.old && s.file.Size() == w.o.SegmentBytes && len(w.free) < freeKept {
 			w.free = append(w.free, s.slot)
 		} else {
 			err = errors.Join(err, w.dir.Remove(s.slot))

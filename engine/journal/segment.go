@@ -28,8 +28,9 @@ type segment struct {
 	slot  int
 	id    uint64
 	first J
-	last  J // last record in it, first-1 while there is none
-	next  J // number of the record after the last, set by scan
+	last  J    // last record in it, first-1 while there is none
+	next  J    // number of the record after the last, set by scan
+	old   bool // a process before this one made the file
 }
 
 func (s *segment) writeHeader() error {

@@ -41,7 +41,8 @@ func (o Options) withDefaults() Options {
 
 // Writer appends records. All methods but Close are safe for concurrent use.
 //
-// mu guards queue, leading, dead, kept, next, unsynced and from. Whoever holds turn owns buf, cur, off, free, nextID and nextNo.
+// mu guards queue, leading, dead, kept, next, unsynced and from. Whoever holds turn owns buf, cur, off, free, nextID and nextNo;
+// cur changes under mu as well, where others look at it.
 type Writer struct {
 	dir  *logfile.Dir
 	o    Options
@@ -80,7 +81,9 @@ type waiter struct {
 // those with counters; then it is ready to append after the last. A torn tail is not an error. errs.ErrCorruption if a record in the middle is damaged or
 // missing: nothing may be appended then, since what follows it would be lost.
 //
-// Appending goes on in a fresh segment, so that no block a crash may have left half written is written again.
+// Appending goes on in a fresh segment, so that no block a crash may have left half written is written again. Files that are
+// there already are never written over: the process that made them may only be stopped, and what it writes when it goes on
+// must land in files that nobody reads.
 func Open(_ context.Context, dir *logfile.Dir, o Options, visit func(Record) error) (*Writer, error) {
 	// Why: a file whose making was cut short by the death of a process has a name that a power failure may still take.
 	if err := dir.Sync(); err != nil {
@@ -159,6 +162,15 @@ func (w *Writer) recover(visit func(Record) error) error {
 	}
 	for _, slot := range w.free {
 		w.nextNo = max(w.nextNo, slot+1)
+	}
+	for _, slot := range w.free {
+		if err := w.dir.Remove(slot); err != nil {
+			return err
+		}
+	}
+	w.free = nil
+	for _, s := range w.kept {
+		s.old = true
 	}
 	w.from = from
 	return w.releaseBefore(from)
