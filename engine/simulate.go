@@ -43,6 +43,8 @@ func (e *Engine) RunUpkeep(ctx context.Context, tbl *TableEntry, kind sched.Kind
 		return ot.adopt(ctx)
 	case sched.Merge:
 		return ot.merge(ctx)
+	case sched.Compact:
+		return ot.compact(ctx)
 	default:
 		return ot.cleanup(ctx)
 	}

@@ -28,6 +28,7 @@ type openTable struct {
 
 	looked   atomic.Int64 // when outside commits were last asked for, Unix nanoseconds
 	reshaped atomic.Bool  // an outside commit with other columns was reported
+	rigid    atomic.Bool  // that its base cannot be compacted was reported
 
 	once  sync.Once
 	err   error

@@ -43,9 +43,13 @@ func (ot *openTable) flush(ctx context.Context) error {
 }
 
 func (ot *openTable) merge(ctx context.Context) error {
-	return ot.upkeep(ctx, func(ctx context.Context) error {
+	err := ot.upkeep(ctx, func(ctx context.Context) error {
 		return ot.table.Merge(ctx, ot.e.mergeHooks())
 	})
+	if err == nil {
+		ot.compactLater()
+	}
+	return err
 }
 
 // upkeep runs a flush or merge and asks for what follows from it.
@@ -124,6 +128,9 @@ func (e *Engine) drain(ctx context.Context, t *TableEntry) error {
 			drained = err == nil
 			return err
 		})
+		if err == nil {
+			ot.compactLater()
+		}
 		if err != nil || drained {
 			return err
 		}

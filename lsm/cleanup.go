@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"lancesql/internal/clock"
 	"lancesql/lance/pb"
 	"lancesql/lance/table"
 )
@@ -15,36 +16,74 @@ import (
 const cleanupEvery = 10 * time.Minute
 
 // Cleanup removes what no view needs any more: merged generations (first from the shard manifest, then from
-// the store), stale base key entries, and base versions past retention. Spec: memwal.md §13.
+// the store), stale base key entries, and, from time to time, base versions past retention. Spec: memwal.md §13.
 func (t *Table) Cleanup(ctx context.Context, lowWater uint64) error {
+	_, err := t.cleanup(ctx, lowWater, false)
+	return err
+}
+
+// CleanupNow is Cleanup that looks for old base versions whenever it is called. It returns the names of the files and
+// directories it removed, sorted, also beside an error.
+func (t *Table) CleanupNow(ctx context.Context, lowWater uint64) ([]string, error) {
+	return t.cleanup(ctx, lowWater, true)
+}
+
+func (t *Table) cleanup(ctx context.Context, lowWater uint64, now bool) ([]string, error) {
 	t.mergeMu.Lock() // Why: a merge in flight has written files no version names yet
 	defer t.mergeMu.Unlock()
 	if err := t.checkOpen(); err != nil {
-		return err
+		return nil, err
 	}
 	t.Settle(lowWater)
-	ready := t.takeReady()
-	err := t.removeGenerations(ctx, ready)
-	if err != nil {
+	ready := t.takeReady(true)
+	if err := t.removeGenerations(ctx, ready); err != nil {
 		t.mu.Lock()
 		t.retired = append(t.retired, ready...)
 		t.mu.Unlock()
-		return err
+		return nil, err
 	}
-	return t.cleanBase(ctx)
+	removed := generationNames(ready)
+	more, err := t.cleanBase(ctx, now)
+	removed = append(removed, more...)
+	slices.Sort(removed)
+	return removed, err
 }
 
-// takeReady removes from the waiting list what may go now.
-func (t *Table) takeReady() []retired {
+// Removable returns what CleanupNow would remove now, and removes nothing.
+func (t *Table) Removable(ctx context.Context, lowWater uint64) ([]string, error) {
+	t.mergeMu.Lock()
+	defer t.mergeMu.Unlock()
+	if err := t.checkOpen(); err != nil {
+		return nil, err
+	}
+	t.Settle(lowWater)
+	names := generationNames(t.takeReady(false))
+	more, err := table.CleanupPlan(ctx, t.o.Store, t.root, t.keepBase(), clock.System())
+	names = append(names, more...)
+	slices.Sort(names)
+	return names, err
+}
+
+// generationNames lists the directories of merged generations.
+func generationNames(list []retired) []string {
+	var names []string
+	for _, r := range list {
+		if r.stale == nil {
+			names = append(names, r.sh.dir.path+"/"+r.dir)
+		}
+	}
+	return names
+}
+
+// takeReady returns what may go now, and with take removes it from the waiting list.
+func (t *Table) takeReady(take bool) []retired {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.o.Clock.Now()
-	oldest := ^uint64(0)
-	for v := range t.alive {
-		oldest = min(oldest, v.base.ds.Version())
-	}
+	oldest := t.oldestLocked()
 	var ready []retired
-	t.retired = slices.DeleteFunc(t.retired, func(r retired) bool {
+	var left []retired
+	for _, r := range t.retired {
 		ok := false
 		switch {
 		case r.stale != nil:
@@ -54,10 +93,23 @@ func (t *Table) takeReady() []retired {
 		}
 		if ok {
 			ready = append(ready, r)
+		} else {
+			left = append(left, r)
 		}
-		return ok
-	})
+	}
+	if take {
+		t.retired = left
+	}
 	return ready
+}
+
+// oldestLocked is the oldest base version that a live Version reads.
+func (t *Table) oldestLocked() uint64 {
+	oldest := ^uint64(0)
+	for v := range t.alive {
+		oldest = min(oldest, v.base.ds.Version())
+	}
+	return oldest
 }
 
 func (t *Table) removeGenerations(ctx context.Context, ready []retired) error {
@@ -105,24 +157,29 @@ func (t *Table) removeFrom(ctx context.Context, sh *shard, gone map[uint64]strin
 	return errAll
 }
 
-// cleanBase removes base versions older than the retention that no live Version reads.
-func (t *Table) cleanBase(ctx context.Context) error {
+// keepBase says which base versions stay: those within the retention, and those that a live Version reads.
+func (t *Table) keepBase() func(version uint64, at time.Time) bool {
 	now := t.o.Clock.Now()
 	t.mu.Lock()
-	due := now.Sub(t.lastCleanup) >= min(cleanupEvery, t.o.Retention)
+	defer t.mu.Unlock()
+	oldest := t.oldestLocked()
+	return func(version uint64, at time.Time) bool {
+		return version >= oldest || now.Sub(at) < t.o.Retention
+	}
+}
+
+// cleanBase removes base versions older than the retention that no live Version reads; not more often than cleanupEvery
+// unless it must be now.
+func (t *Table) cleanBase(ctx context.Context, must bool) ([]string, error) {
+	now := t.o.Clock.Now()
+	t.mu.Lock()
+	due := must || now.Sub(t.lastCleanup) >= min(cleanupEvery, t.o.Retention)
 	if due {
 		t.lastCleanup = now
 	}
-	oldest := ^uint64(0)
-	for v := range t.alive {
-		oldest = min(oldest, v.base.ds.Version())
-	}
 	t.mu.Unlock()
 	if !due {
-		return nil
+		return nil, nil
 	}
-	_, err := table.Cleanup(ctx, t.o.Store, t.root, func(version uint64, at time.Time) bool {
-		return version >= oldest || now.Sub(at) < t.o.Retention
-	})
-	return err
+	return table.Cleanup(ctx, t.o.Store, t.root, t.keepBase())
 }

@@ -231,6 +231,9 @@ func (m *model) step() {
 	case r < 76:
 		op = "flush"
 		require.NoError(m.t, m.table.Flush(m.t.Context()))
+	case r < 78:
+		op = "compact"
+		m.compact()
 	case r < 80:
 		op = "freeze"
 		require.NoError(m.t, m.table.Freeze())
@@ -258,6 +261,21 @@ func (m *model) step() {
 		op = "check"
 	}
 	m.counts[op]++
+}
+
+// compact is our own compaction; the base must hold the same rows after it.
+func (m *model) compact() {
+	done, err := m.table.Compact(m.t.Context(), m.hooks(), lsm.Compaction{Small: m.rng.IntN(2) == 0, Groups: m.rng.IntN(3), RemapFrom: m.rng.IntN(4)})
+	require.NoError(m.t, err)
+	if done.Groups > 0 {
+		m.counts["compacted"]++
+	}
+	if done.Remapped > 0 {
+		m.counts["remapped"]++
+	}
+	if done.Trimmed > 0 {
+		m.counts["trimmed"]++
+	}
 }
 
 // outside commits to the base as another Lance writer would, lets our own commits go on, and has it adopted.

@@ -2,9 +2,7 @@ package sqlbackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/types"
@@ -12,7 +10,6 @@ import (
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/engine"
-	"lancesql/lsm"
 )
 
 // adminOp is a statement about tables as files.
@@ -29,8 +26,9 @@ const (
 
 // adminStatement is a parsed admin statement; no tables means all.
 type adminStatement struct {
-	op     adminOp
-	tables sqlparser.TableNames
+	op       adminOp
+	tables   sqlparser.TableNames
+	extended bool // CHECK TABLE … EXTENDED
 }
 
 // injectAdmin returns a function that makes an admin statement an AST the frontend accepts: it plans to an adminNode.
@@ -143,45 +141,42 @@ func (n *adminNode) table(ctx *sql.Context, name sqlparser.TableName) ([]sql.Row
 	case adminRepair:
 		return []sql.Row{row("note", "The storage engine for the table doesn't support repair")}, nil
 	case adminOptimize:
-		err = n.engine.FlushTables(ctx, []engine.TableID{entry.ID})
-	case adminCheck:
-		err = n.check(ctx, entry)
+		return n.optimize(ctx, entry, row)
 	}
-	if err == nil {
-		return []sql.Row{row("status", "OK")}, nil
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	return []sql.Row{row("Error", err.Error()), row("status", "Operation failed")}, nil
+	return n.check(ctx, entry, row)
 }
 
-// check reads every row of the table: files are verified as they are read.
-func (n *adminNode) check(ctx *sql.Context, entry *engine.TableEntry) (err error) {
-	txn := n.engine.Begin(engine.TxnOptions{ReadOnly: true})
-	defer txn.Rollback()
-	columns := make([]int, entry.Schema.NumFields())
-	for i := range columns {
-		columns[i] = i
+// optimize runs OPTIMIZE TABLE.
+func (n *adminNode) optimize(ctx *sql.Context, entry *engine.TableEntry, row func(kind, text string) sql.Row) ([]sql.Row, error) {
+	done, err := n.engine.Optimize(ctx, entry.ID)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return []sql.Row{row("Error", mapToSQLError(err).Message), row("status", "Operation failed")}, nil
+	case done.Unsupported != nil:
+		return []sql.Row{row("note", "Fragments are left as they are: "+done.Unsupported.Error()), row("status", "OK")}, nil
+	case done.Groups == 0 && done.Remapped == 0 && done.Trimmed == 0 && len(done.Removed) == 0:
+		return []sql.Row{row("status", "OK")}, nil
 	}
-	reader, err := txn.Scan(ctx, entry, engine.Consistent, lsm.ScanSpec{Columns: columns})
-	if err != nil {
-		return err
+	text := fmt.Sprintf("%d fragments became %d; %d index segments rewritten; %d files and folders removed",
+		done.FragmentsRemoved, done.FragmentsAdded, done.Remapped, len(done.Removed))
+	return []sql.Row{row("note", text), row("status", "OK")}, nil
+}
+
+// check runs CHECK TABLE: every row is read, files are verified on the way, and every index is compared with it.
+func (n *adminNode) check(ctx *sql.Context, entry *engine.TableEntry, row func(kind, text string) sql.Row) ([]sql.Row, error) {
+	var rows []sql.Row
+	_, err := n.engine.CheckTable(ctx, entry, n.extended, func(what string) { rows = append(rows, row("error", what)) })
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return append(rows, row("Error", err.Error()), row("status", "Operation failed")), nil
+	case len(rows) > 0:
+		return append(rows, row("error", "Corrupt")), nil
 	}
-	defer func() { err = errors.Join(err, reader.Close()) }()
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		batch, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		batch.Release()
-	}
+	return []sql.Row{row("status", "OK")}, nil
 }
 
 // find returns the catalog entry of a table named in a statement.

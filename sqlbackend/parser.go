@@ -2,6 +2,7 @@ package sqlbackend
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -292,9 +293,14 @@ func (s *tokens) tableStatement(op adminOp, options ...string) (adminStatement, 
 	if !ok {
 		return adminStatement{}, false
 	}
-	for s.takeWord(options...) {
+	stmt := adminStatement{op: op, tables: list}
+	for {
+		if slices.Contains(options, "extended") && s.takeWord("extended") {
+			stmt.extended = true
+		} else if !s.takeWord(options...) {
+			return stmt, s.finish()
+		}
 	}
-	return adminStatement{op: op, tables: list}, s.finish()
 }
 
 // flush reads what follows FLUSH: TABLES in all its forms; and kinds of logs and counters lancesql has none of.

@@ -21,6 +21,8 @@ var (
 	_ sql.Database         = (*sysDatabase)(nil)
 	_ sql.ReadOnlyDatabase = (*sysDatabase)(nil)
 	_ sql.ViewDatabase     = (*sysDatabase)(nil)
+
+	_ sql.StoredProcedureDatabase = (*sysDatabase)(nil)
 )
 
 // Name implements sql.Database.
@@ -61,6 +63,24 @@ func (d *sysDatabase) CreateView(*sql.Context, string, string, string) error { r
 
 // DropView implements sql.ViewDatabase.
 func (d *sysDatabase) DropView(*sql.Context, string) error { return errSysDatabase() }
+
+// GetStoredProcedure implements sql.StoredProcedureDatabase: lancesql's own come from the provider.
+func (d *sysDatabase) GetStoredProcedure(*sql.Context, string) (sql.StoredProcedureDetails, bool, error) {
+	return sql.StoredProcedureDetails{}, false, nil
+}
+
+// GetStoredProcedures implements sql.StoredProcedureDatabase.
+func (d *sysDatabase) GetStoredProcedures(*sql.Context) ([]sql.StoredProcedureDetails, error) {
+	return nil, nil
+}
+
+// SaveStoredProcedure implements sql.StoredProcedureDatabase.
+func (d *sysDatabase) SaveStoredProcedure(*sql.Context, sql.StoredProcedureDetails) error {
+	return errSysDatabase()
+}
+
+// DropStoredProcedure implements sql.StoredProcedureDatabase.
+func (d *sysDatabase) DropStoredProcedure(*sql.Context, string) error { return errSysDatabase() }
 
 func errSysDatabase() error {
 	return newError(1044, "Access denied to database '%s': it shows the server's state", sysName)

@@ -16,6 +16,7 @@ const (
 	Trim                    // removal of journal records and WAL entries
 	Adopt                   // commits of other writers into memory
 	Merge                   // generations to the base table
+	Compact                 // small fragments of the base table into larger ones
 	Cleanup                 // removal of everything else
 )
 
@@ -32,6 +33,8 @@ func (k Kind) String() string {
 		return "adopt"
 	case Merge:
 		return "merge"
+	case Compact:
+		return "compact"
 	case Cleanup:
 		return "cleanup"
 	default:

@@ -45,6 +45,18 @@ func CleanupWith(ctx context.Context, st objstore.Store, root string, keep func(
 	return w.removed, nil
 }
 
+// CleanupPlan returns what CleanupWith would remove now, in its order, and removes nothing.
+func CleanupPlan(ctx context.Context, st objstore.Store, root string, keep func(version uint64, committed time.Time) bool, c clock.Clock) ([]string, error) {
+	w := &sweep{st: st, root: root, now: c.Now(), named: make(map[string]bool), condemned: make(map[string]bool)}
+	if err := w.mark(ctx, keep); err != nil {
+		return nil, fmt.Errorf("plan the clean-up of %s: %w", root, err)
+	}
+	if err := w.collect(ctx); err != nil {
+		return nil, fmt.Errorf("plan the clean-up of %s: %w", root, err)
+	}
+	return slices.Concat(w.manifests, w.objects, w.folders), nil
+}
+
 // sweep is one clean-up: mark what is needed, collect what is not, remove.
 type sweep struct {
 	st   objstore.Store

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"lancesql/engine/sched"
+	"lancesql/internal/errs"
+	"lancesql/lsm"
+)
+
+// What makes the base of a table worth a compaction in the background.
+const (
+	compactSmall   = 8  // more small fragments than this
+	compactDeleted = 10 // or more percent of deleted rows than this
+	compactRemap   = 4  // index segments are rewritten once their rows have moved so often
+)
+
+// Optimized is what Optimize did.
+type Optimized struct {
+	lsm.Compacted
+	Removed     []string // files and directories
+	Unsupported error    // why fragments were left as they are, nil if they were not
+}
+
+// Optimize drains a table, joins its fragments, drops deleted rows, rewrites the index segments that rows have moved away
+// from, and removes what is past retention. A table with nothing to do stays byte for byte as it is.
+func (e *Engine) Optimize(ctx context.Context, id TableID) (done Optimized, err error) {
+	if err := e.FlushTables(ctx, []TableID{id}); err != nil {
+		return done, err
+	}
+	err = e.withTable(ctx, id, func(ot *openTable) error {
+		done.Compacted, err = ot.table.Compact(ctx, e.mergeHooks(), lsm.Compaction{RemapFrom: 1})
+		if errors.Is(err, errs.ErrUnsupported) {
+			done.Unsupported, err = err, nil
+		}
+		if err == nil {
+			done.Removed, err = ot.table.CleanupNow(ctx, e.views.lowWater(&e.seq))
+		}
+		return err
+	})
+	return done, err
+}
+
+// withTable runs f on the open table, once more if another opening took its place meanwhile.
+func (e *Engine) withTable(ctx context.Context, id TableID, f func(*openTable) error) error {
+	if err := e.changeable(); err != nil {
+		return err
+	}
+	for range 3 {
+		entry := e.Catalog().TableByID(id)
+		if entry == nil {
+			return fmt.Errorf("table %s: %w", id, errs.ErrNotFound)
+		}
+		ot, err := e.openTable(ctx, entry)
+		if err != nil {
+			return err
+		}
+		err = f(ot)
+		switch {
+		case foreign(err):
+			if err := e.reclaim(ctx, ot, err); err != nil {
+				return err
+			}
+		case !errors.Is(err, errs.ErrClosed):
+			return err
+		}
+		if err := e.checkOpen(); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("closed again and again: %w", errs.ErrConflict)
+}
+
+// compactLater asks for a compaction if the base is worth one.
+func (ot *openTable) compactLater() {
+	b := ot.table.Base()
+	if b.Small > compactSmall || b.Deleted*100 > (b.Rows+b.Deleted)*compactDeleted {
+		ot.submit(sched.Compact, false, ot.compact)
+	}
+}
+
+// compact rewrites one group of fragments, so that merges do not wait long, and asks for the next.
+func (ot *openTable) compact(ctx context.Context) error {
+	done, err := ot.table.Compact(ctx, ot.e.mergeHooks(), lsm.Compaction{Small: true, Groups: 1, RemapFrom: compactRemap})
+	switch {
+	case foreign(err):
+		return ot.e.reclaim(ctx, ot, err)
+	case errors.Is(err, errs.ErrUnsupported):
+		// Why only once in the log: it stays so until somebody changes the table.
+		if ot.rigid.CompareAndSwap(false, true) {
+			ot.e.log.Warn("table is not compacted", "table", ot.entry.Path, "reason", err)
+		}
+		return nil
+	case err == nil && done.Groups > 0:
+		ot.e.log.Info("compacted", "table", ot.entry.Path, "rows", done.Rows, "fragments", done.FragmentsRemoved, "into", done.FragmentsAdded,
+			"segments", done.Remapped)
+		ot.submitUpkeep(false)
+		ot.compactLater()
+	}
+	return ignoreClosed(err)
+}
