@@ -223,10 +223,8 @@ func (f *fullScan) step() (arrow.RecordBatch, error) {
 // open moves to the next source.
 func (f *fullScan) open() error {
 	v := f.s.v
-	if !f.pruned {
-		if err := f.prune(); err != nil {
-			return err
-		}
+	if err := f.prune(); err != nil {
+		return err
 	}
 	switch {
 	case len(f.ranges) > 0:

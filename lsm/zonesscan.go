@@ -1,10 +1,12 @@
 package lsm
 
 import (
+	"context"
 	"errors"
 
 	"lancesql/indexes/zonemap"
 	"lancesql/internal/errs"
+	"lancesql/internal/predicate"
 	"lancesql/lance/table"
 )
 
@@ -15,24 +17,42 @@ type Pruning struct {
 	Rows, RowsPruned           uint64
 }
 
-// Pruned is implemented by the readers of scans that use zone maps. The counts are complete once the reader has
-// been asked for its first batch.
+// Pruned is implemented by the readers of scans that use zone maps. The counts are there once the reader has been asked
+// for its first batch.
 type Pruned interface{ Pruning() Pruning }
 
 // Pruning implements Pruned.
 func (f *fullScan) Pruning() Pruning { return f.pruning }
 
-// prune finds out, once, which rows of the base the filter leaves.
+// prune finds out, once, which rows of the base the filter leaves, and counts them.
 func (f *fullScan) prune() error {
-	b := f.s.v.base
-	f.pruned = true
-	f.pruning = Pruning{Fragments: len(b.frags)}
-	for _, frag := range b.frags {
-		f.pruning.Rows += frag.PhysicalRows
-	}
-	if f.spec.Filter == nil || len(b.frags) == 0 {
+	if f.pruned {
 		return nil
 	}
+	f.pruned = true
+	b := f.s.v.base
+	if f.spec.Filter != nil && len(b.frags) > 0 {
+		if err := f.choose(); err != nil {
+			return err
+		}
+	}
+	for _, frag := range b.frags {
+		kept := uint64(0)
+		for _, r := range f.rangesOf(frag) {
+			kept += min(r.To, frag.PhysicalRows) - min(r.From, frag.PhysicalRows)
+		}
+		if kept == 0 {
+			f.pruning.FragmentsPruned++
+		}
+		f.pruning.Fragments++
+		f.pruning.Rows += frag.PhysicalRows
+		f.pruning.RowsPruned += frag.PhysicalRows - kept
+	}
+	return nil
+}
+
+// choose makes the selection.
+func (f *fullScan) choose() error {
 	var failed error
 	sel, err := zonemap.Prune(f.spec.Filter, func(column int) []*zonemap.Segment {
 		list, err := f.zonesOf(column)
@@ -77,13 +97,17 @@ func (f *fullScan) rangesOf(frag *table.Fragment) []zonemap.Range {
 	if !known {
 		return whole
 	}
-	kept := uint64(0)
-	for _, r := range ranges {
-		kept += min(r.To, frag.PhysicalRows) - min(r.From, frag.PhysicalRows)
-	}
-	if kept == 0 {
-		f.pruning.FragmentsPruned++
-	}
-	f.pruning.RowsPruned += frag.PhysicalRows - kept
 	return ranges
+}
+
+// Pruning says what zone maps would spare a full scan with a filter (physical columns), without reading rows: for
+// plans. nil: every row counts.
+func (s *Snapshot) Pruning(ctx context.Context, filter predicate.Expr) (Pruning, error) {
+	sc, err := s.newScan(ctx, ScanSpec{Filter: filter})
+	if err != nil {
+		return Pruning{}, err
+	}
+	f := &fullScan{scan: sc}
+	err = f.prune()
+	return f.pruning, err
 }

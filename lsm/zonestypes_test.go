@@ -81,11 +81,14 @@ func (p *plainTable) rows(columns []int, e predicate.Expr) ([]arrowx.Row, lsm.Pr
 	r, err := snap.Scan(p.t.Context(), lsm.ScanSpec{Columns: columns, Filter: e}, nil)
 	require.NoError(p.t, err)
 	defer r.Close()
+	planned, err := snap.Pruning(p.t.Context(), e)
+	require.NoError(p.t, err)
 	var out []arrowx.Row
 	for {
 		rec, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return out, r.(lsm.Pruned).Pruning()
+			require.Equal(p.t, planned, r.(lsm.Pruned).Pruning())
+			return out, planned
 		}
 		require.NoError(p.t, err)
 		for i := range int(rec.NumRows()) {
