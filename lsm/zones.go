@@ -101,7 +101,7 @@ func (t *Table) openZones(b, prev *base) error {
 		c := zoneColumn{name: ZoneMapIndex(f.Name), field: b.fieldIDs[i]}
 		c.kept = !t.o.ZoneMaps.Off && zonemap.Supports(f.Type) && t.nameIsFree(c, names)
 		covered := roaring.New()
-		for _, e := range byField[c.field] {
+		for _, e := range slices.Backward(byField[c.field]) { // newest first: see zoneFeed.load
 			own := e.Name == c.name && e.Version == 0
 			mine := roaring.AndNot(roaring.And(e.Fragments, live), covered)
 			if mine.IsEmpty() {
@@ -161,8 +161,21 @@ func (z *zoneMaps) keep(fragment uint32, stats []*zonemap.Stats) {
 	}
 }
 
+// covers reports whether a segment has zones of a fragment, as far as is known.
 func (c *zoneColumn) covers(fragment uint32) bool {
-	return slices.ContainsFunc(c.segs, func(s *zoneSegment) bool { return s.frags.Contains(fragment) })
+	return slices.ContainsFunc(c.segs, func(s *zoneSegment) bool { return s.covers(fragment) })
+}
+
+func (s *zoneSegment) covers(fragment uint32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !s.tried:
+		return s.frags.Contains(fragment)
+	case s.x == nil:
+		return false
+	}
+	return s.x.Coverage().Contains(fragment)
 }
 
 // load returns the segment; nil if it is of no use, which is logged once. err is a failure that may pass.

@@ -70,6 +70,9 @@ func (z *zoneFeed) finish(ctx context.Context, op *table.Update) error {
 	for _, id := range op.RemovedFragmentIDs {
 		gone.Add(uint32(id))
 	}
+	if err := z.load(ctx); err != nil {
+		return err
+	}
 	unread := z.unread(gone)
 	waiting := z.rows
 	for id := range z.b.zones.pending {
@@ -118,6 +121,23 @@ func (z *zoneFeed) finish(ctx context.Context, op *table.Update) error {
 		}
 		if err := z.write(ctx, c, z.t.physical.Field(i).Type, parts, gone, op); err != nil {
 			return fmt.Errorf("zone map of column %s: %w", z.t.physical.Field(i).Name, err)
+		}
+	}
+	return nil
+}
+
+// load loads the segments of all columns, so that it is known which fragments they have zones of. The bitmaps of their
+// entries may have more: the reference extends them to fragments that its compaction wrote, and a segment may be damaged.
+func (z *zoneFeed) load(ctx context.Context) error {
+	for i := range z.b.zones.columns {
+		c := &z.b.zones.columns[i]
+		if !c.kept {
+			continue
+		}
+		for _, s := range c.segs {
+			if _, err := s.load(ctx, z.t, z.t.physical.Field(i).Type); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -114,6 +114,57 @@ func TestZoneMapsOfWaitingFragments(t *testing.T) {
 	require.Positive(t, m.spared.RowsPruned)
 }
 
+// pruning is what zone maps spare a scan for keys that are not there.
+func (m *model) pruning() lsm.Pruning {
+	snap, err := m.table.Snapshot(m.visible)
+	require.NoError(m.t, err)
+	defer snap.Release()
+	p, err := snap.Pruning(m.t.Context(), predicate.Compare{Column: 1, Op: predicate.Lt, Value: int64(-5)})
+	require.NoError(m.t, err)
+	return p
+}
+
+// A bitmap may name fragments that the file has no zones of, as after a compaction by pylance: the next merge sees it.
+func TestZoneMapWithTooWideBitmap(t *testing.T) {
+	m := newModel(t, 0)
+	m.reopen(lsm.ZoneMapOptions{RowsPerZone: 4, EveryRows: -1})
+	m.fill(0, 40)
+	ds, err := table.Open(t.Context(), m.store, "db/t.lance")
+	require.NoError(t, err)
+	m.appendOutside(ds, 5000, 7)
+	m.now[5000] = 7
+	ds, err = table.Open(t.Context(), m.store, "db/t.lance")
+	require.NoError(t, err)
+	last := uint32(ds.Fragments()[len(ds.Fragments())-1].ID)
+	entries, _, _ := m.zoneEntries()
+	var wide []table.IndexEntry
+	for _, list := range entries {
+		for _, e := range list {
+			e.Fragments = e.Fragments.Clone()
+			e.Fragments.Add(last)
+			wide = append(wide, e)
+		}
+	}
+	_, err = ds.Commit(t.Context(), table.CreateIndex{New: wide})
+	require.NoError(t, err)
+	_, err = m.table.Adopt(t.Context(), m.hooks())
+	require.NoError(t, err)
+	m.check()
+	p := m.pruning()
+	require.EqualValues(t, p.Rows-1, p.RowsPruned)
+	for i := range int64(3) {
+		m.fill(100*(i+1), 3)
+		m.check()
+		p = m.pruning()
+		require.Equal(t, p.Rows, p.RowsPruned)
+		require.Equal(t, p.Fragments, p.FragmentsPruned)
+	}
+	later, _, _ := m.zoneEntries()
+	for _, list := range later {
+		require.LessOrEqual(t, len(list), 3)
+	}
+}
+
 // Many merges leave few segments.
 func TestZoneMapSegmentsAreFew(t *testing.T) {
 	m := newModel(t, 1)
