@@ -55,7 +55,7 @@ func TestMemoryAccount(t *testing.T) {
 	before := e.Memory().WriteSets
 	require.Zero(t, before)
 	txn := e.Begin(TxnOptions{})
-	for i := range 10_000 {
+	for i := range 200_000 { // it ends at the error; the account is looked at every 20 ms
 		if err = txn.Insert(ctx, tbl, arrowx.Row{int64(1_000_000 + i), text, nil}); err != nil {
 			break
 		}

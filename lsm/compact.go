@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/uuid"
 
 	"lancesql/indexes"
 	"lancesql/indexes/btree"
 	"lancesql/indexes/fragreuse"
 	"lancesql/indexes/store"
+	"lancesql/internal/rowkey"
+	"lancesql/lance/rowaddr"
 	"lancesql/lance/table"
 )
 
@@ -69,8 +72,8 @@ const compactRoundsMax = 8
 
 // Compact joins small fragments of the base and drops rows deleted there, in order; what the indexes say of them is
 // recorded in the reuse history, and segments are rewritten as asked for. It holds the commit token of the table: no merge
-// runs meanwhile. Outside commits met on the way are adopted; its own are taken in the same way, so that views begun before
-// go on reading what they read. Without anything to do nothing is committed.
+// runs meanwhile. Outside commits met on the way are adopted; views begun before go on reading what they read, and
+// the Floor stays. Without anything to do nothing is committed.
 //
 // errs.ErrUnsupported in tables whose fragments this package cannot rewrite (see table.Dataset.Compact).
 // Spec: Fragment Reuse Index, "Expected Use Pattern".
@@ -96,14 +99,23 @@ func (t *Table) Compact(ctx context.Context, h Hooks, o Compaction) (done Compac
 	if o.RemapFrom <= 0 {
 		return done, nil
 	}
-	if done.Remapped, err = t.remap(ctx, o.RemapFrom); err != nil {
+	v, err := t.newest()
+	if err != nil {
 		return done, err
 	}
-	if done.Trimmed, err = t.trimReuse(ctx); err != nil {
+	defer t.release(v)
+	last, n, err := t.remap(ctx, v, o.RemapFrom)
+	if done.Remapped = n; err != nil {
 		return done, err
 	}
-	_, err = t.adopt(ctx, h)
-	return done, err
+	last, done.Trimmed, err = last.TrimFragmentReuse(ctx, table.TrimOptions{})
+	if err != nil {
+		return done, err
+	}
+	if done.Trimmed > 0 {
+		n++
+	}
+	return done, t.takeIn(ctx, h, v, last, n, nil)
 }
 
 // compactBase is one commit of a compaction, taken in.
@@ -121,28 +133,101 @@ func (t *Table) compactBase(ctx context.Context, h Hooks, o Compaction) (table.C
 	if err != nil || done.Groups == 0 {
 		return table.Compacted{}, err
 	}
-	t.mu.Lock()
-	twice := t.twice
-	t.mu.Unlock()
 	// Durable: the rows lie elsewhere from here on; what memory does not follow now, the next adoption does.
-	if _, err := t.adopt(ctx, h); err != nil {
-		return done, fmt.Errorf("adopt the compaction: %w", err)
-	}
-	if next.Version() == v.base.ds.Version()+1 {
-		t.mu.Lock()
-		t.twice = twice // Why: keys that were there twice have moved, no more came
-		t.mu.Unlock()
-	}
-	return done, nil
+	return done, t.takeIn(ctx, h, v, next, 1, done.Moves)
 }
 
-// remap rewrites the segments whose rows have moved at least from times, each in a commit of its own.
-func (t *Table) remap(ctx context.Context, from int) (int, error) {
-	v, err := t.newest()
-	if err != nil {
-		return 0, err
+// takeIn takes in commits of our own that made version next of v's: rows moved, or nothing did. Since every death is known
+// with its time, the Floor stays. If somebody else has committed in between, all is adopted.
+func (t *Table) takeIn(ctx context.Context, h Hooks, v *Version, next *table.Dataset, commits int, moves []table.Move) error {
+	if commits == 0 {
+		return nil
 	}
-	defer t.release(v)
+	old := v.base
+	if next.Version() != old.ds.Version()+uint64(commits) {
+		_, err := t.adopt(ctx, h)
+		return err
+	}
+	nb, err := t.openBase(ctx, next, old, old.keys)
+	if err != nil {
+		return err
+	}
+	for _, f := range nb.frags {
+		id := uint32(f.ID)
+		if nb.pk.covered.Contains(id) || old.byID[id] != nil && !old.pk.covered.Contains(id) {
+			continue
+		}
+		err := t.eachKey(ctx, nb.ds, f, nb.fieldIDs, false, func(first uint64, keys []rowkey.Key, _ *array.Boolean) error {
+			return nb.index(id, first, keys)
+		})
+		if err != nil {
+			return fmt.Errorf("index compacted fragment %d: %w", f.ID, err)
+		}
+	}
+	to := newRelocation(old, moves)
+	t.latch.Lock()
+	defer t.latch.Unlock()
+	old.deaths.each(func(at rowaddr.Addr, d death) {
+		if at, ok := to.place(at); ok {
+			nb.deaths.Kill(at, d.seq, d.killer)
+		}
+	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	cur := t.chain[len(t.chain)-1] // Why: commits, freezes and flushes went on, but nothing else swaps the base
+	t.publishLocked(&Version{base: nb, set: cur.set, gens: cur.gens, floor: cur.floor})
+	return nil
+}
+
+// relocation says where rows of a base went.
+type relocation struct {
+	old   *base
+	moved map[uint32]movedFragment
+}
+
+// movedFragment is a fragment whose live rows come after `before` others of its group.
+type movedFragment struct {
+	before uint64
+	to     []*table.Fragment
+}
+
+func newRelocation(old *base, moves []table.Move) relocation {
+	r := relocation{old: old, moved: make(map[uint32]movedFragment)}
+	for _, m := range moves {
+		before := uint64(0)
+		for _, f := range m.Old {
+			r.moved[uint32(f.ID)] = movedFragment{before: before, to: m.New}
+			before += f.LiveRows()
+		}
+	}
+	return r
+}
+
+// place returns the address of a row today; ok is false if it was dropped.
+func (r relocation) place(at rowaddr.Addr) (rowaddr.Addr, bool) {
+	m, moved := r.moved[at.Fragment()]
+	if !moved {
+		return at, r.old.alive(at)
+	}
+	if !r.old.alive(at) {
+		return 0, false
+	}
+	n := m.before + uint64(at.Offset())
+	if dv := r.old.deleted[at.Fragment()]; dv != nil {
+		n -= dv.Rank(at.Offset())
+	}
+	for _, f := range m.to {
+		if n < f.PhysicalRows {
+			return rowaddr.New(uint32(f.ID), uint32(n)), true
+		}
+		n -= f.PhysicalRows
+	}
+	return 0, false
+}
+
+// remap rewrites the segments of v whose rows have moved at least from times, each in a commit of its own. It returns the
+// last of them and how many there were.
+func (t *Table) remap(ctx context.Context, v *Version, from int) (*table.Dataset, int, error) {
 	var due []segmentUse
 	v.base.segments(func(u segmentUse) {
 		if u.moved != nil && u.moved.Steps() >= from && !slices.ContainsFunc(due, func(d segmentUse) bool { return d.indexSegment == u.indexSegment }) {
@@ -156,13 +241,13 @@ func (t *Table) remap(ctx context.Context, from int) (int, error) {
 			return t.rewriteSegment(ctx, u, moved)
 		})
 		if err != nil {
-			return n, err
+			return ds, n, err
 		}
 		if ds = next; done {
 			n++
 		}
 	}
-	return n, nil
+	return ds, n, nil
 }
 
 // rewriteSegment writes a segment with the addresses of today. What it wrote is removed if it cannot finish; what a commit
@@ -188,19 +273,4 @@ func (t *Table) rewriteSegment(ctx context.Context, u segmentUse, moved *fragreu
 		files = append(files, table.IndexFile{Path: f.Name, Size: f.Size})
 	}
 	return indexes.NewEntry(indexes.BTree, id, u.entry.Name, u.entry.Fields[0], nil, nil, files)
-}
-
-// trimReuse forgets the steps of the reuse history that no segment needs any more.
-func (t *Table) trimReuse(ctx context.Context) (int, error) {
-	v, err := t.newest()
-	if err != nil {
-		return 0, err
-	}
-	defer t.release(v)
-	latest, err := v.base.ds.Latest(ctx)
-	if err != nil {
-		return 0, err
-	}
-	_, n, err := latest.TrimFragmentReuse(ctx, table.TrimOptions{})
-	return n, err
 }

@@ -265,6 +265,8 @@ func (m *model) step() {
 
 // compact is our own compaction; the base must hold the same rows after it.
 func (m *model) compact() {
+	visible := m.visible
+	defer func() { require.Equal(m.t, visible, m.visible, "the Floor stays") }()
 	done, err := m.table.Compact(m.t.Context(), m.hooks(), lsm.Compaction{Small: m.rng.IntN(2) == 0, Groups: m.rng.IntN(3), RemapFrom: m.rng.IntN(4)})
 	require.NoError(m.t, err)
 	if done.Groups > 0 {

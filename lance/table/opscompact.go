@@ -30,7 +30,11 @@ type CompactOptions struct {
 type Compacted struct {
 	Groups, FragmentsRemoved, FragmentsAdded int
 	Rows                                     uint64 // rows that moved
+	Moves                                    []Move // by group, as they were committed
 }
+
+// Move says where live rows went: those of Old, in order, are the rows of New, in order.
+type Move struct{ Old, New []*Fragment }
 
 // Compact joins small fragments and drops deleted rows, keeping the order of rows inside each group of neighbours. Only
 // fragments covered by the same indexes are joined; since rows move and nothing is remapped, these indexes lose them and
@@ -83,7 +87,15 @@ func (d *Dataset) compactOnce(ctx context.Context, o CompactOptions) (*Dataset, 
 	}
 	done.Groups, done.FragmentsAdded, done.Rows = len(op.Groups), len(all.done), all.rows
 	next, err := d.commitOrDrop(ctx, op, all)
-	return next, done, err
+	if err != nil {
+		return nil, Compacted{}, err
+	}
+	at := 0
+	for _, g := range op.Groups {
+		done.Moves = append(done.Moves, Move{Old: g.Old, New: next.added[at : at+len(g.New)]})
+		at += len(g.New)
+	}
+	return next, done, nil
 }
 
 // copyLive writes the live rows of some fragments into fragments of their own.
