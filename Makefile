@@ -25,7 +25,7 @@ BENCH_CONNECTIONS ?= 8
 BENCH_OUT ?= bench-out
 ARGS ?=
 
-.PHONY: help build run test oracle vet soak race fuzz bench bench-format fmt lint proto proto-check clean
+.PHONY: help build run test oracle vet soak race fuzz bench bench-format bench-wal fmt lint proto proto-check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
@@ -65,6 +65,10 @@ bench: ## run the workloads against BENCH_ADDR (any MySQL server); JSON and text
 bench-format: oracle ## lance/file beside pylance on the same files; JSON and text go to BENCH_OUT
 	@mkdir -p $(BENCH_OUT)
 	$(GO) run -tags $(TAGS) ./bench/format --json $(BENCH_OUT)/format.json $(ARGS) | tee $(BENCH_OUT)/format.txt
+
+bench-wal: ## commits, flush, merge, recovery and point reads below SQL, beside the disk's floor; JSON and text go to BENCH_OUT
+	@mkdir -p $(BENCH_OUT)
+	$(GO) run -tags $(TAGS) ./bench/wal --json $(BENCH_OUT)/wal.json $(ARGS) | tee $(BENCH_OUT)/wal.txt
 
 fmt: ## gofmt the tree
 	gofmt -l -w $$(git ls-files '*.go' | grep -v '\.pb\.go$$')
