@@ -118,9 +118,10 @@ func (ot *openTable) admit(ctx context.Context) error {
 		reason = fmt.Sprintf("%d generations wait for their merge", p.Generations)
 	}
 	defer ot.e.stall(ot.entry.Path, reason)()
+	_, runs := ot.upkeepOutcome()
 	for {
 		ot.submitUpkeep(true)
-		if err := ot.upkeepFailure(); err != nil {
+		if err := ot.upkeepFailed(runs); err != nil {
 			return fmt.Errorf("table %s.%s cannot flush: %w", ot.entry.Database, ot.entry.Name, err)
 		}
 		p = ot.table.Pressure()

@@ -76,6 +76,7 @@ func (e *Engine) admitMemory(ctx context.Context) error {
 		return nil
 	}
 	defer e.stall("", fmt.Sprintf("memory account is full: %d MiB", limit>>20))()
+	runs := make(map[*openTable]int)
 	for {
 		if used = e.Memory().Total(); used < limit {
 			return nil
@@ -83,7 +84,10 @@ func (e *Engine) admitMemory(ctx context.Context) error {
 		if largest == nil {
 			return fmt.Errorf("engine holds %d MiB of changes, locks and histories, %d MiB may be: %w", used>>20, limit>>20, errs.ErrLimit)
 		}
-		if err := largest.upkeepFailure(); err != nil {
+		if _, seen := runs[largest]; !seen {
+			_, runs[largest] = largest.upkeepOutcome()
+		}
+		if err := largest.upkeepFailed(runs[largest]); err != nil {
 			return fmt.Errorf("memory account is full and %s.%s cannot flush: %w", largest.entry.Database, largest.entry.Name, err)
 		}
 		if err := sleep(ctx, 5*time.Millisecond); err != nil {

@@ -42,6 +42,7 @@ type openTable struct {
 
 	stallMu   sync.Mutex
 	upkeepErr error // last failure of flush or merge; cleared by the next success
+	upkeepRun int   // how many have ended
 }
 
 // openTable returns the table, opening it (claim, replay) if this is its first use. A failed open is retried
@@ -228,9 +229,24 @@ func (e *Engine) createTableFiles(ctx context.Context, path string, def TableDef
 const ShapeMetadataKey = "lancesql:table"
 
 func (ot *openTable) upkeepFailure() error {
+	err, _ := ot.upkeepOutcome()
+	return err
+}
+
+// upkeepOutcome returns how the last flush or merge ended, and how many have ended.
+func (ot *openTable) upkeepOutcome() (err error, runs int) { //nolint:revive // the error is a state
 	ot.stallMu.Lock()
 	defer ot.stallMu.Unlock()
-	return ot.upkeepErr
+	return ot.upkeepErr, ot.upkeepRun
+}
+
+// upkeepFailed returns the failure of a flush or merge that ended after so many had. Why not any failure: what stood in the
+// way, a full disk for one, may be gone, and only a new try shows.
+func (ot *openTable) upkeepFailed(after int) error {
+	if err, runs := ot.upkeepOutcome(); runs > after {
+		return err
+	}
+	return nil
 }
 
 func (ot *openTable) recordUpkeep(err error) {
@@ -240,4 +256,5 @@ func (ot *openTable) recordUpkeep(err error) {
 		err = nil
 	}
 	ot.upkeepErr = err
+	ot.upkeepRun++
 }

@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -125,10 +126,43 @@ func (r *recovery) putBack(ctx context.Context, sh *shard) (rows int, err error)
 		return 0, nil
 	}
 	from := sh.log.Next()
-	if err := r.t.writeBehind(ctx, sh); err != nil {
+	full := r.t.writeBehind(ctx, sh)
+	if full != nil && !errors.Is(full, errs.ErrNoSpace) {
+		return 0, full
+	}
+	if rows, err = r.replay(ctx, sh, from); err != nil || full == nil {
+		return rows, err
+	}
+	// Why: on a full disk the rows are readable all the same; they go into entries when there is room again.
+	r.t.o.Log.Warn("journal records cannot be written into WAL entries yet", "table", r.t.root, "error", full)
+	for _, l := range sh.behind {
+		n, err := r.fromJournal(ctx, sh, l)
+		if err != nil {
+			return rows, err
+		}
+		rows += n
+	}
+	return rows, nil
+}
+
+// fromJournal replays a part of a journal record that is in no entry.
+func (r *recovery) fromJournal(ctx context.Context, sh *shard, l logged) (rows int, err error) {
+	data, err := wal.EncodeDraft(r.t.memSchema, sh.epoch, wal.Draft{Generation: l.generation, Journal: l.journal, Bodies: [][]byte{l.body}})
+	if err != nil {
 		return 0, err
 	}
-	return r.replay(ctx, sh, from)
+	e, err := wal.DecodeEntry(fmt.Sprintf("journal record %d", l.journal), data)
+	if err != nil {
+		return 0, err
+	}
+	defer e.Release()
+	for _, rec := range e.Batches {
+		if err := r.append(ctx, sh, rec); err != nil {
+			return rows, fmt.Errorf("replay journal record %d: %w", l.journal, err)
+		}
+		rows += int(rec.NumRows())
+	}
+	return rows, nil
 }
 
 // openGeneration opens a flushed generation directory. Its key space is still empty.

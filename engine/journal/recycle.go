@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"lancesql/internal/errs"
+	"lancesql/internal/logfile"
 )
 
 // roll begins a new segment with room for size bytes, in a recycled file if one is large enough.
@@ -36,7 +37,7 @@ func (w *Writer) roll(size int64, first J) error {
 		}
 	}
 	if s.file == nil {
-		f, err := w.dir.Create(w.nextNo, want)
+		f, err := w.create(want, blockBytes+size)
 		if err != nil {
 			return fmt.Errorf("new journal segment: %w", err)
 		}
@@ -53,6 +54,22 @@ func (w *Writer) roll(size int64, first J) error {
 	w.cur = s
 	w.kept = append(w.kept, s)
 	return nil
+}
+
+// smallSegmentBytes is the size of a segment where the disk has no room for a whole one.
+const smallSegmentBytes = 1 << 20
+
+// create makes the file of a segment, a small one where the disk has no room for a whole one, but at least of the size
+// that is needed. Why: on a nearly full disk commits go on, and leave room for what frees some.
+func (w *Writer) create(want, need int64) (*logfile.File, error) {
+	f, err := w.dir.Create(w.nextNo, want)
+	for _, smaller := range []int64{smallSegmentBytes, need} {
+		if smaller = max(smaller, need); errors.Is(err, errs.ErrNoSpace) && smaller < want {
+			want = smaller
+			f, err = w.dir.Create(w.nextNo, want)
+		}
+	}
+	return f, err
 }
 
 // Low reports that the current segment is half full and no file waits to follow it.
