@@ -118,7 +118,7 @@ func (ot *openTable) admit(ctx context.Context) error {
 		reason = fmt.Sprintf("%d generations wait for their merge", p.Generations)
 	}
 	defer ot.e.stall(ot.entry.Path, reason)()
-	_, runs := ot.upkeepOutcome()
+	runs, _ := ot.upkeepOutcome()
 	for {
 		ot.submitUpkeep(true)
 		if err := ot.upkeepFailed(runs); err != nil {

@@ -85,7 +85,7 @@ func (e *Engine) admitMemory(ctx context.Context) error {
 			return fmt.Errorf("engine holds %d MiB of changes, locks and histories, %d MiB may be: %w", used>>20, limit>>20, errs.ErrLimit)
 		}
 		if _, seen := runs[largest]; !seen {
-			_, runs[largest] = largest.upkeepOutcome()
+			runs[largest], _ = largest.upkeepOutcome()
 		}
 		if err := largest.upkeepFailed(runs[largest]); err != nil {
 			return fmt.Errorf("memory account is full and %s.%s cannot flush: %w", largest.entry.Database, largest.entry.Name, err)

@@ -229,21 +229,21 @@ func (e *Engine) createTableFiles(ctx context.Context, path string, def TableDef
 const ShapeMetadataKey = "lancesql:table"
 
 func (ot *openTable) upkeepFailure() error {
-	err, _ := ot.upkeepOutcome()
+	_, err := ot.upkeepOutcome()
 	return err
 }
 
-// upkeepOutcome returns how the last flush or merge ended, and how many have ended.
-func (ot *openTable) upkeepOutcome() (err error, runs int) { //nolint:revive // the error is a state
+// upkeepOutcome returns how many flushes and merges have ended, and how the last one did.
+func (ot *openTable) upkeepOutcome() (runs int, last error) {
 	ot.stallMu.Lock()
 	defer ot.stallMu.Unlock()
-	return ot.upkeepErr, ot.upkeepRun
+	return ot.upkeepRun, ot.upkeepErr
 }
 
 // upkeepFailed returns the failure of a flush or merge that ended after so many had. Why not any failure: what stood in the
 // way, a full disk for one, may be gone, and only a new try shows.
 func (ot *openTable) upkeepFailed(after int) error {
-	if err, runs := ot.upkeepOutcome(); runs > after {
+	if runs, err := ot.upkeepOutcome(); runs > after {
 		return err
 	}
 	return nil

@@ -49,8 +49,7 @@ type Builder struct {
 type entry struct {
 	set      *rowaddr.Treemap
 	fragment uint32
-	bitmap   *roaring.Bitmap // of fragment, not in set yet
-	pending  []uint32        // of fragment, not in bitmap yet
+	pending  []uint32 // of fragment, not in set yet
 }
 
 // Written is what the index entry must say about a segment; its details are empty.

@@ -276,7 +276,7 @@ func TestTheyReadOurs(t *testing.T) {
 	}
 	d, err := d.Commit(t.Context(), op)
 	require.NoError(t, err)
-	d, _, err = d.DeleteWhere(t.Context(), predicate.Compare{Op: predicate.Lt, Value: int64(40)})
+	_, _, err = d.DeleteWhere(t.Context(), predicate.Compare{Op: predicate.Lt, Value: int64(40)})
 	require.NoError(t, err)
 	requireUsed(t, path, 25)
 	require.Equal(t, segments, requireTheirs(t, st, 5))

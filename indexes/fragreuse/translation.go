@@ -20,7 +20,6 @@ type Translation struct {
 	sources    *roaring.Bitmap // fragments from which the coverage is reached, itself among them
 	everything bool            // no coverage: addresses in fragments without a step are kept
 	steps      int             // steps that the segment's addresses may take
-	blocks     bool            // one of them is a stable partition
 
 	byID  []target          // by fragment id, if ids are small
 	other map[uint32]target // otherwise
