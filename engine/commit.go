@@ -56,11 +56,9 @@ type tableWrites struct {
 func (e *Engine) commit(ctx context.Context, dirty []*tableOverlay) error {
 	req := &commitRequest{done: make(chan struct{}), promoted: make(chan struct{})}
 	for _, d := range dirty {
-		keys, rows := d.visible(^Mark(0))
-		w := tableWrites{entry: d.entry, ops: make([]lsm.Op, len(keys))}
-		for i, k := range keys {
-			w.ops[i] = lsm.Op{Key: k, Row: rows[i]}
-			req.bytes += len(k) + rowBytes(rows[i])
+		w := tableWrites{entry: d.entry, ops: d.ops()}
+		for _, op := range w.ops {
+			req.bytes += len(op.Key) + rowBytes(op.Row)
 		}
 		req.tables = append(req.tables, w)
 	}
@@ -300,19 +298,7 @@ func (e *Engine) expose(rec *journal.Record, j journal.J, share []stagedTable) (
 // Why in order of table id: staging takes the table's latch shared; whoever waits for a latch holds only latches of
 // smaller ids, so that groups and movers, which take one latch at a time, cannot wait for each other in a circle.
 func (e *Engine) stage(ctx context.Context, group []*commitRequest) (share []stagedTable, err error) {
-	var tables []tableWrites
-	at := make(map[TableID]int)
-	for _, r := range group {
-		for _, w := range r.tables {
-			i, ok := at[w.entry.ID]
-			if !ok {
-				at[w.entry.ID] = len(tables)
-				tables = append(tables, w)
-				continue
-			}
-			tables[i].ops = append(slices.Clip(tables[i].ops), w.ops...)
-		}
-	}
+	tables := joinWrites(group)
 	slices.SortFunc(tables, func(a, b tableWrites) int { return bytes.Compare(a.entry.ID[:], b.entry.ID[:]) })
 	defer func() {
 		if err != nil {
@@ -333,6 +319,29 @@ func (e *Engine) stage(ctx context.Context, group []*commitRequest) (share []sta
 		share = append(share, s)
 	}
 	return share, nil
+}
+
+// joinWrites returns the writes of the group by table.
+func joinWrites(group []*commitRequest) []tableWrites {
+	var tables []tableWrites
+	at := make(map[TableID]int)
+	own := make(map[TableID]bool) // the ops are a copy
+	for _, r := range group {
+		for _, w := range r.tables {
+			i, ok := at[w.entry.ID]
+			if !ok {
+				at[w.entry.ID] = len(tables)
+				tables = append(tables, w)
+				continue
+			}
+			if !own[w.entry.ID] {
+				own[w.entry.ID] = true
+				tables[i].ops = slices.Clip(tables[i].ops)
+			}
+			tables[i].ops = append(tables[i].ops, w.ops...)
+		}
+	}
+	return tables
 }
 
 // stageTable stages on the table as it is open now: it may be reopened while a transaction runs, and must be here if

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
 	"lancesql/internal/rowkey"
+	"lancesql/lsm"
 )
 
 // overlay is a transaction's own writes, by table and key, each operation under the mark at which it was made.
@@ -31,10 +33,12 @@ type tableOverlay struct {
 	unique map[rowkey.Key][]rowkey.Key // value of a unique index -> keys written with it, some of them no more
 }
 
-// overlayOp is one write; a nil row deletes the key.
+// overlayOp is one write; a nil row deletes the key. found is what was stored under the key, if the writer has looked
+// since it holds the key's lock.
 type overlayOp struct {
-	mark Mark
-	row  arrowx.Row
+	mark  Mark
+	row   arrowx.Row
+	found lsm.Place
 }
 
 type overlayRef struct {
@@ -46,7 +50,7 @@ type overlayRef struct {
 func (o *overlay) mark() Mark { return o.next }
 
 // write adds an operation; errs.ErrLimit if the transaction holds too much then, and nothing is added.
-func (o *overlay) write(t *TableEntry, k rowkey.Key, row arrowx.Row) error {
+func (o *overlay) write(t *TableEntry, k rowkey.Key, row arrowx.Row, stored lsm.Place) error {
 	size := operationBytes(k, row)
 	if o.limit > 0 && o.bytes+size > o.limit {
 		return fmt.Errorf("transaction holds %d MiB of changes, the most it may: %w", o.limit>>20, errs.ErrLimit)
@@ -61,7 +65,7 @@ func (o *overlay) write(t *TableEntry, k rowkey.Key, row arrowx.Row) error {
 		o.tables[t.ID] = to
 	}
 	o.next++
-	to.keys[k] = append(to.keys[k], overlayOp{mark: o.next, row: row})
+	to.keys[k] = append(to.keys[k], overlayOp{mark: o.next, row: row, found: stored})
 	if len(t.Indexes) > 0 {
 		to.fresh = append(to.fresh, k)
 	}
@@ -71,7 +75,7 @@ func (o *overlay) write(t *TableEntry, k rowkey.Key, row arrowx.Row) error {
 
 // operationBytes estimates the memory of one operation with its places in map and log.
 func operationBytes(k rowkey.Key, row arrowx.Row) int64 {
-	const fixed = 160 // bytes: map entry, slice of operations, log entry
+	const fixed = 224 // bytes: map entry, slice of operations, log entry
 	n := int64(fixed + len(k) + 24*len(row))
 	for _, cell := range row {
 		switch v := cell.(type) {
@@ -157,4 +161,15 @@ func (t *tableOverlay) visible(upTo Mark) ([]rowkey.Key, []arrowx.Row) {
 		rows[i] = op.row
 	}
 	return keys, rows
+}
+
+// ops returns the last write of each key, ascending.
+func (t *tableOverlay) ops() []lsm.Op {
+	out := make([]lsm.Op, 0, len(t.keys))
+	for k, ops := range t.keys {
+		last := ops[len(ops)-1]
+		out = append(out, lsm.Op{Key: k, Row: last.row, Found: last.found})
+	}
+	slices.SortFunc(out, func(a, b lsm.Op) int { return cmp.Compare(a.Key, b.Key) })
+	return out
 }

@@ -83,8 +83,8 @@ func (t *Txn) LockRow(ctx context.Context, tbl *TableEntry, key rowkey.Key, mode
 	if err != nil || same {
 		return nil, false, false, err
 	}
-	row, found, err := t.e.currentRow(ctx, ot, key, columns)
-	return row, true, !found, err
+	row, stored, err := t.e.currentRow(ctx, ot, key, columns)
+	return row, true, !stored.Live(), err
 }
 
 func (t *Txn) heldOn(tbl *TableEntry) *tableLock {

@@ -113,19 +113,25 @@ func (t *Txn) Get(ctx context.Context, tbl *TableEntry, key rowkey.Key, columns 
 	if err != nil {
 		return nil, false, err
 	}
-	return t.e.currentRow(ctx, ot, key, columns)
+	row, place, err := t.e.currentRow(ctx, ot, key, columns)
+	return row, place.Live(), err
 }
 
-// currentRow reads the newest committed row of the key.
-func (e *Engine) currentRow(ctx context.Context, ot *openTable, key rowkey.Key, columns []int) (arrowx.Row, bool, error) {
+// currentRow reads the newest committed row of the key, and tells what was found.
+func (e *Engine) currentRow(ctx context.Context, ot *openTable, key rowkey.Key, columns []int) (arrowx.Row, lsm.Place, error) {
 	v := e.views.register(&e.seq)
 	defer e.views.release(v)
 	snap, err := ot.table.Snapshot(v.seq)
 	if err != nil {
-		return nil, false, err
+		return nil, lsm.Place{}, err
 	}
 	defer snap.Release()
-	return snap.Row(ctx, key, columns)
+	place, err := snap.Find(ctx, key)
+	if err != nil {
+		return nil, place, err
+	}
+	row, _, err := snap.RowAt(ctx, place, columns)
+	return row, place, err
 }
 
 func project(row arrowx.Row, columns []int) arrowx.Row {

@@ -8,6 +8,7 @@ import (
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
 	"lancesql/internal/rowkey"
+	"lancesql/lsm"
 )
 
 // Insert adds a row (all physical columns). It takes the X lock of the key, then looks at the newest
@@ -21,13 +22,14 @@ func (t *Txn) Insert(ctx context.Context, tbl *TableEntry, row arrowx.Row) error
 	if err != nil {
 		return err
 	}
-	if err := t.claim(ctx, ot, key); err != nil {
+	stored, err := t.claim(ctx, ot, key)
+	if err != nil {
 		return err
 	}
 	if err := t.claimUnique(ctx, ot, key, nil, row); err != nil {
 		return err
 	}
-	return t.overlay.write(tbl, key, row)
+	return t.overlay.write(tbl, key, row, stored)
 }
 
 // Update replaces oldRow, as a scan of this statement returned it, by newRow. errs.ErrWriteConflict if another
@@ -48,8 +50,9 @@ func (t *Txn) Update(ctx context.Context, tbl *TableEntry, oldRow, newRow arrowx
 	if err := t.lockUnchanged(ctx, ot, oldKey); err != nil {
 		return err
 	}
+	var stored lsm.Place
 	if newKey != oldKey {
-		if err := t.claim(ctx, ot, newKey); err != nil {
+		if stored, err = t.claim(ctx, ot, newKey); err != nil {
 			return err
 		}
 	}
@@ -57,11 +60,11 @@ func (t *Txn) Update(ctx context.Context, tbl *TableEntry, oldRow, newRow arrowx
 		return err
 	}
 	if newKey != oldKey {
-		if err := t.overlay.write(tbl, oldKey, nil); err != nil {
+		if err := t.overlay.write(tbl, oldKey, nil, lsm.Place{}); err != nil {
 			return err
 		}
 	}
-	return t.overlay.write(tbl, newKey, newRow)
+	return t.overlay.write(tbl, newKey, newRow, stored)
 }
 
 // Delete removes oldRow; errors as for Update.
@@ -80,7 +83,7 @@ func (t *Txn) Delete(ctx context.Context, tbl *TableEntry, oldRow arrowx.Row) er
 	if err := t.claimUnique(ctx, ot, key, oldRow, nil); err != nil {
 		return err
 	}
-	return t.overlay.write(tbl, key, nil)
+	return t.overlay.write(tbl, key, nil, lsm.Place{})
 }
 
 func (t *Txn) writable(ctx context.Context, tbl *TableEntry) (*openTable, error) {
@@ -103,19 +106,25 @@ func (t *Txn) writable(ctx context.Context, tbl *TableEntry) (*openTable, error)
 	return ot, ot.admit(ctx)
 }
 
-// claim locks a key that is about to be written and fails if its row exists.
-func (t *Txn) claim(ctx context.Context, ot *openTable, key rowkey.Key) error {
+// claim locks a key that is about to be written and fails if its row exists. It returns what is stored under the key.
+func (t *Txn) claim(ctx context.Context, ot *openTable, key rowkey.Key) (lsm.Place, error) {
 	if err := t.lock(ctx, ot.entry, key, lock.X, t.opts.LockWait); err != nil {
-		return err
+		return lsm.Place{}, err
 	}
-	row, found, err := t.Get(ctx, ot.entry, key, ot.allColumns)
+	if op, ok := t.overlay.newest(ot.entry.ID, key, t.overlay.mark()); ok {
+		if op.row != nil {
+			return lsm.Place{}, &DuplicateKeyError{Table: ot.entry, Key: key, Existing: project(op.row, ot.allColumns)}
+		}
+		return op.found, nil
+	}
+	row, place, err := t.e.currentRow(ctx, ot, key, ot.allColumns)
 	if err != nil {
-		return err
+		return lsm.Place{}, err
 	}
-	if found {
-		return &DuplicateKeyError{Table: ot.entry, Key: key, Existing: row}
+	if place.Live() {
+		return lsm.Place{}, &DuplicateKeyError{Table: ot.entry, Key: key, Existing: row}
 	}
-	return nil
+	return place, nil
 }
 
 // lockUnchanged locks the key of a row read by this statement and verifies that nobody replaced it since.

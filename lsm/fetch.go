@@ -17,17 +17,42 @@ import (
 
 // Locate finds the row of a key at the snapshot; a deleted key has none.
 func (s *Snapshot) Locate(ctx context.Context, k rowkey.Key) (Location, bool, error) {
+	p, err := s.Find(ctx, k)
+	return p.f.loc, p.Live(), err
+}
+
+// Place is what a look-up found for a key: the newest row, or that there is none. It stays true as long as its Version
+// is the newest and nobody else writes the key. The zero Place knows nothing.
+type Place struct {
+	v *Version // only compared: a Place keeps nothing open
+	f found
+}
+
+// Live reports whether there is a row, and none that deletes the key.
+func (p Place) Live() bool { return p.f.ok && !p.f.tombstone }
+
+// Find looks a key up. Op takes the Place, so that a writer that holds the key's lock since before this call need not look
+// again.
+func (s *Snapshot) Find(ctx context.Context, k rowkey.Key) (Place, error) {
 	f, err := s.v.locateOne(ctx, k, s.s)
-	return f.loc, f.ok && !f.tombstone, err
+	return Place{v: s.v, f: f}, err
 }
 
 // Row returns the columns (physical positions) of the row of a key at the snapshot.
 func (s *Snapshot) Row(ctx context.Context, k rowkey.Key, cols []int) (arrowx.Row, bool, error) {
-	loc, ok, err := s.Locate(ctx, k)
-	if err != nil || !ok {
+	p, err := s.Find(ctx, k)
+	if err != nil {
 		return nil, false, err
 	}
-	row, err := s.t.fetchRow(ctx, s.v, loc, cols)
+	return s.RowAt(ctx, p, cols)
+}
+
+// RowAt is Row for what Find of this snapshot returned.
+func (s *Snapshot) RowAt(ctx context.Context, p Place, cols []int) (arrowx.Row, bool, error) {
+	if !p.Live() {
+		return nil, false, nil
+	}
+	row, err := s.t.fetchRow(ctx, s.v, p.f.loc, cols)
 	return row, err == nil, err
 }
 

@@ -72,6 +72,12 @@ func filtered(f *pkstore.Filter, keys []rowkey.Key, visit func(i int, row uint64
 	if f == nil {
 		return keys, visit
 	}
+	if len(keys) == 1 {
+		if f.MayHold(keys[0]) {
+			return keys, visit
+		}
+		return nil, visit
+	}
 	var some []rowkey.Key
 	var places []int
 	for i, k := range keys {

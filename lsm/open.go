@@ -15,6 +15,7 @@ import (
 	"lancesql/internal/rowkey"
 	"lancesql/lance/rowaddr"
 	"lancesql/lance/table"
+	"lancesql/wal"
 )
 
 // walReplayBytesMax bounds one WAL entry read at replay.
@@ -115,6 +116,9 @@ func (t *Table) bind(ds *table.Dataset) (*sharder, error) {
 		t.indexed = append(t.indexed, enc)
 	}
 	t.memSchema = memSchema(t.physical, t.keyCols)
+	if t.bodies, err = wal.NewBodyEncoder(t.memSchema); err != nil {
+		return nil, err
+	}
 	return newSharder(ds.MemWAL(), ds.Schema(), t.physical, t.keyCols, t.encoder)
 }
 

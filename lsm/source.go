@@ -141,6 +141,9 @@ type generation struct {
 
 // newestFirst is the generations of a shard in the order in which a look-up visits them.
 func newestFirst(gens []*generation) []*generation {
+	if len(gens) < 2 {
+		return gens
+	}
 	out := slices.Clone(gens)
 	slices.Reverse(out)
 	return out

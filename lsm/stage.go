@@ -13,10 +13,12 @@ import (
 	"lancesql/internal/rowkey"
 )
 
-// Op is one write: the new row of a key (all physical columns), or nil to delete it.
+// Op is one write: the new row of a key (all physical columns), or nil to delete it. Found may say what the key's newest
+// row was when its lock was taken.
 type Op struct {
-	Key rowkey.Key
-	Row arrowx.Row
+	Key   rowkey.Key
+	Row   arrowx.Row
+	Found Place
 }
 
 // Staged is one commit on its way: for each shard the batch to log and append, and for each row the row it
@@ -79,13 +81,7 @@ func (s *Staged) build(ctx context.Context, ops []Op) error {
 	parts := make(map[int]*stagedPart)
 	var dying []Location    // of the rows that deletes remove
 	var graves []arrowx.Row // the delete rows, in the same order
-	keys := make([]rowkey.Key, len(ops))
-	for i, op := range ops {
-		keys[i] = op.Key
-	}
-	// Why at the greatest number: everything applied so far counts, whatever views exist; the writer holds the key's
-	// lock until its commit is applied.
-	stored, err := s.v.locate(ctx, keys, ^uint64(0))
+	stored, err := s.find(ctx, ops)
 	if err != nil {
 		return err
 	}
@@ -128,6 +124,34 @@ func (s *Staged) build(ctx context.Context, ops []Op) error {
 		s.parts = append(s.parts, p)
 	}
 	return nil
+}
+
+// find returns the newest row of each op's key. What the ops know already counts if nothing has moved since: only the
+// holder of a key's lock writes the key, and rows move only with a new Version.
+func (s *Staged) find(ctx context.Context, ops []Op) ([]found, error) {
+	stored := make([]found, len(ops))
+	var keys []rowkey.Key
+	var at []int
+	for i, op := range ops {
+		if op.Found.v == s.v {
+			stored[i] = op.Found.f
+			continue
+		}
+		keys, at = append(keys, op.Key), append(at, i)
+	}
+	if len(keys) == 0 {
+		return stored, nil
+	}
+	// Why at the greatest number: everything applied so far counts, whatever views exist; the writer holds the key's
+	// lock until its commit is applied.
+	rest, err := s.v.locate(ctx, keys, ^uint64(0))
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range at {
+		stored[i] = rest[n]
+	}
+	return stored, nil
 }
 
 // part returns the part of the shard that takes the write: the one the key's newest row lies in, if that is a

@@ -12,9 +12,10 @@ import (
 	"lancesql/internal/rowkey"
 	"lancesql/lance/schema"
 	"lancesql/lance/table"
+	"lancesql/wal"
 )
 
-// Table is one open table. Immutable after Open: o, root, physical, memSchema, keyCols, encoder, indexed.
+// Table is one open table. Immutable after Open: o, root, physical, memSchema, bodies, keyCols, encoder, indexed.
 // latch: held shared from Stage to Apply, exclusively by whatever moves rows or swaps an active MemTable (I4).
 // mu guards chain, set, alive, closed, retired, the shards' own fields and the reference counts; it is innermost and
 // no I/O happens under it. claimMu, flushMu and mergeMu serialise claims of new shards, flushes and merges. Lock
@@ -24,6 +25,7 @@ type Table struct {
 	root      string
 	physical  *arrow.Schema
 	memSchema *arrow.Schema // non-key columns nullable, tombstone last
+	bodies    *wal.BodyEncoder
 	keyCols   []int
 	encoder   *rowkey.Encoder
 	indexed   []*rowkey.Encoder // of each secondary index's column

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
@@ -21,7 +20,7 @@ const entryBytesWanted = 8 << 20
 type Part struct {
 	Shard uuid.UUID
 	Rows  int
-	Body  []byte // record-batch messages as wal.EncodeBody makes them
+	Body  []byte // record-batch messages as wal.BodyEncoder makes them
 }
 
 // JournalPart is a Part that a record of the caller's journal holds.
@@ -37,7 +36,7 @@ func (s *Staged) Parts() ([]Part, error) {
 	out := make([]Part, 0, len(s.parts))
 	for _, p := range s.parts {
 		if p.body == nil {
-			body, err := wal.EncodeBody(s.t.memSchema, []arrow.RecordBatch{p.rec})
+			body, err := s.t.bodies.Encode(p.rec)
 			if err != nil {
 				return nil, err
 			}

@@ -24,21 +24,28 @@ type Draft struct {
 	Bodies     [][]byte // in order
 }
 
-// EncodeBody encodes batches (borrowed; columns of schema's types, in order) as the record-batch messages of an
-// entry, without schema message and end marker. Empty batches are left out. errs.ErrInvalid without rows, for
-// other columns or a NULL in a non-null column, errs.ErrUnsupported for dictionary columns.
-func EncodeBody(schema *arrow.Schema, batches []arrow.RecordBatch) ([]byte, error) {
+// BodyEncoder encodes the rows of a shard as they lie in its entries. Immutable.
+type BodyEncoder struct{ schema *arrow.Schema }
+
+// NewBodyEncoder is for the shard schema given to EncodeDraft, with its errors.
+func NewBodyEncoder(schema *arrow.Schema) (*BodyEncoder, error) {
 	fields, err := entryFields(schema)
 	if err != nil {
 		return nil, err
 	}
-	bare := arrow.NewSchema(fields, nil)
+	return &BodyEncoder{schema: arrow.NewSchema(fields, nil)}, nil
+}
+
+// Encode encodes batches (borrowed; columns of the schema's types, in order) as the record-batch messages of an
+// entry, without schema message and end marker. Empty batches are left out. errs.ErrInvalid without rows, for
+// other columns or a NULL in a non-null column.
+func (e *BodyEncoder) Encode(batches ...arrow.RecordBatch) ([]byte, error) {
 	var body bytes.Buffer
 	for i, b := range batches {
 		if b.NumRows() == 0 {
 			continue
 		}
-		if err := encodeBatch(&body, bare, b); err != nil {
+		if err := encodeBatch(&body, e.schema, b); err != nil {
 			return nil, fmt.Errorf("encode batch %d: %w", i, err)
 		}
 	}
@@ -46,6 +53,15 @@ func EncodeBody(schema *arrow.Schema, batches []arrow.RecordBatch) ([]byte, erro
 		return nil, fmt.Errorf("WAL entry without rows: %w", errs.ErrInvalid)
 	}
 	return body.Bytes(), nil
+}
+
+// EncodeBody is Encode of a new BodyEncoder.
+func EncodeBody(schema *arrow.Schema, batches []arrow.RecordBatch) ([]byte, error) {
+	e, err := NewBodyEncoder(schema)
+	if err != nil {
+		return nil, err
+	}
+	return e.Encode(batches...)
 }
 
 // EncodeEntry encodes batches as the bytes of a WAL entry of the writer epoch, for the MemTable gen (0 = not

@@ -62,6 +62,10 @@ func (w *world) step(ctx context.Context) error {
 		w.fs.Crash()
 		err = w.crash(ctx)
 	}
+	if err == nil {
+		// Why here: what fails after it took effect tells nobody, and the next step may call a planned crash off.
+		err = w.after(ctx, "step", nil)
+	}
 	if err != nil {
 		return err
 	}
