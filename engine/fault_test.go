@@ -12,6 +12,7 @@ import (
 
 	"lancesql/internal/errs"
 	"lancesql/internal/objstore/faultfs"
+	"lancesql/internal/objstore/faultstore"
 )
 
 // playOn runs the history although single operations fail: what was refused did not happen, what was acknowledged did,
@@ -115,6 +116,52 @@ func TestFailAtEveryOperation(t *testing.T) {
 			if !testing.Short() {
 				require.Positive(t, stopped)
 			}
+		})
+	}
+}
+
+// TestStoreFaultAtEveryOperation lets single calls of the store fail with effect and without, as a store behind a network
+// does: what it said is not what happened.
+func TestStoreFaultAtEveryOperation(t *testing.T) {
+	step := int64(11)
+	switch {
+	case soak():
+		step = 1
+	case testing.Short():
+		step = 101
+	}
+	ctx := t.Context()
+	for _, c := range []struct {
+		name   string
+		action faultstore.Action
+		err    error
+	}{
+		{"fails", faultstore.Fail, faultstore.ErrInjected},
+		{"fails with effect", faultstore.Ambiguous, faultstore.ErrInjected},
+		{"no space, with effect", faultstore.Ambiguous, errs.ErrNoSpace},
+		{"not durable, with effect", faultstore.Ambiguous, errs.ErrSync},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			runs := 0
+			for n := int64(1); ; n += step {
+				fs := faultfs.New(vfs.NewCrashableMem(), faultfs.Plan{})
+				d, err := diskOn(fs)
+				require.NoError(t, err)
+				st := faultstore.New(d.store, faultstore.Plan{Faults: []faultstore.Fault{{At: n, Action: c.action, Err: c.err}}})
+				o, err := playOn(ctx, disk{store: st, journal: d.journal})
+				require.NoError(t, err, "operation %d", n)
+				runs++
+				if st.Count() < n {
+					break
+				}
+				clone, err := fs.CrashClone(faultfs.CloneConfig{UnsyncedPercent: int(n%3) * 50, Rand: rand.New(rand.NewPCG(uint64(n), 5))})
+				require.NoError(t, err)
+				after, err := diskOn(clone)
+				require.NoError(t, err)
+				require.NoError(t, verify(ctx, after, o, planted{}), "operation %d", n)
+			}
+			t.Logf("%d runs", runs)
+			require.Greater(t, int64(runs), 200/step)
 		})
 	}
 }
