@@ -25,7 +25,7 @@ type indexScan struct {
 	others []hit // rows of fragments without a segment and of the overlay, in order
 }
 
-func newIndexScan(sc *scan, own *Overlay) (arrowx.BatchReader, error) {
+func newIndexScan(sc *scan, own *Overlay) (*indexScan, error) {
 	if i := sc.spec.Index.Index; i < 0 || i >= len(sc.s.t.o.Indexes) {
 		return nil, fmt.Errorf("index %d of %d: %w", i, len(sc.s.t.o.Indexes), errs.ErrInvalid)
 	}
@@ -35,6 +35,7 @@ func newIndexScan(sc *scan, own *Overlay) (arrowx.BatchReader, error) {
 	x := &indexScan{keyedScan: newKeyedScan(sc, own), index: sc.spec.Index.Index, hi: sc.spec.Index.Range.Hi}
 	x.lo = sc.spec.Index.Range.Lo
 	x.step = x.indexStep
+	x.cover([]int{sc.s.t.o.Indexes[x.index].Column}, sc.s.t.indexed[x.index])
 	x.done = x.hi != "" && x.lo >= x.hi
 	if x.done {
 		return x, nil
@@ -95,17 +96,6 @@ func (x *indexScan) collect() error {
 	return nil
 }
 
-// inBase reports whether a base row is part of the snapshot.
-func (x *indexScan) inBase(at rowaddr.Addr) bool {
-	b := x.s.v.base
-	return b.alive(at) && !b.deaths.Dead(at, x.s.s) && !x.isHidden(0, at)
-}
-
-func (sc *scan) isHidden(id SourceID, at rowaddr.Addr) bool {
-	_, hidden := slices.BinarySearch(sc.hidden[id], uint64(at))
-	return hidden
-}
-
 // indexStep takes about a batch of rows from every source, whole values only, and keeps those up to the smallest value at
 // which a source was cut off.
 func (x *indexScan) indexStep() ([]hit, error) {
@@ -115,7 +105,7 @@ func (x *indexScan) indexStep() ([]hit, error) {
 	take := func(r keyRanger, visible func(k rowkey.Key, row uint64) (hit, bool)) error {
 		n, last := 0, rowkey.Key("")
 		return r.Range(x.lo, x.hi, func(k rowkey.Key, row uint64, _ bool) (bool, error) {
-			if n >= x.rows && k != last {
+			if n >= x.limit && k != last {
 				if !cut || last < bound {
 					bound, cut = last, true
 				}
@@ -131,9 +121,7 @@ func (x *indexScan) indexStep() ([]hit, error) {
 	for g := range v.all() {
 		born := uint64(g.births.At(x.s.s))
 		err := take(g.secondary[x.index].ordered(x.ctx), func(k rowkey.Key, row uint64) (hit, bool) {
-			at := addrOf(row)
-			alive := row < born && !g.tombstone(row) && !g.deaths.Dead(at, x.s.s) && !x.isHidden(g.id, at)
-			return hit{key: k, loc: Location{Source: g.id, Addr: at}}, alive
+			return hit{key: k, loc: Location{Source: g.id, Addr: addrOf(row)}}, x.inGeneration(g, born, row)
 		})
 		if err != nil {
 			return nil, err
@@ -156,6 +144,7 @@ func (x *indexScan) indexStep() ([]hit, error) {
 	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(a.key, b.key) })
 	x.done = !cut
 	x.lo = bound + "\x00"
+	x.grow()
 	return hits, nil
 }
 

@@ -21,14 +21,29 @@ type keyedScan struct {
 	lo   rowkey.Key            // what remains of Range
 	step func() ([]hit, error) // finds the next rows
 	done bool
+
+	limit    int   // rows that a step takes from a source: few at first, since a caller may want few
+	covering []int // physical columns whose cells the keys hold, in key order; nil: none
+	decoder  *rowkey.Encoder
+	narrowed bool // pruner is made
+	pruner   pruner
+	touched  map[uint32]struct{} // base fragments of which rows were wanted
 }
+
+// stepRowsMin is what the first step of a scan by ranges takes from a source.
+const stepRowsMin = 128
+
+// grow makes the next step greater.
+func (k *keyedScan) grow() { k.limit = min(k.limit*4, k.rows) }
 
 func newKeyedScan(sc *scan, own *Overlay) *keyedScan {
 	k := &keyedScan{scan: sc, own: own}
 	if k.own == nil {
 		k.own = &Overlay{}
 	}
-	k.step = k.keyStep
+	sc.countKeyed(own)
+	k.step, k.limit = k.keyStep, min(stepRowsMin, sc.rows)
+	k.cover(sc.s.t.keyCols, sc.s.t.encoder)
 	if sc.spec.Range != nil {
 		k.step = k.rangeStep
 		k.lo = sc.spec.Range.Lo
@@ -137,6 +152,7 @@ func (k *keyedScan) rangeStep() ([]hit, error) {
 	slices.SortFunc(hits, func(a, b hit) int { return cmp.Compare(a.key, b.key) })
 	k.done = !cut
 	k.lo = bound + "\x00"
+	k.grow()
 	return hits, nil
 }
 
@@ -147,7 +163,7 @@ func (k *keyedScan) overlayRange(seen map[rowkey.Key]hit, lower func(rowkey.Key)
 		if hi := k.spec.Range.Hi; hi != "" && key >= hi {
 			return
 		}
-		if i-from == k.rows {
+		if i-from == k.limit {
 			lower(k.own.Keys[i-1])
 			return
 		}
@@ -172,7 +188,7 @@ func (k *keyedScan) sourceRange(seen map[rowkey.Key]hit, lower func(rowkey.Key),
 		if !ok {
 			return true, nil
 		}
-		if n == k.rows {
+		if n == k.limit {
 			lower(last)
 			return false, nil
 		}
@@ -187,9 +203,31 @@ func (k *keyedScan) sourceRange(seen map[rowkey.Key]hit, lower func(rowkey.Key),
 
 // read fetches the hits in order, filters and projects them; nil if nothing is left.
 func (k *keyedScan) read(hits []hit) (arrow.RecordBatch, error) {
+	hits = slices.DeleteFunc(hits, func(h hit) bool { return h.gone })
+	k.stats.Candidates += uint64(len(hits))
+	hits, err := k.narrow(hits)
+	if err != nil || len(hits) == 0 {
+		return nil, err
+	}
+	for _, h := range hits {
+		if h.row == nil && h.loc.Source == 0 {
+			k.touch(h.loc.Addr.Fragment())
+		}
+	}
+	if k.covering != nil {
+		rec, err := k.fromKeys(hits)
+		if err != nil {
+			return nil, err
+		}
+		k.stats.RowsRead -= uint64(len(hits)) // which finish adds
+		out, err := k.finish(chunk{rec: rec, mask: arrowx.NewFullMask(len(hits))})
+		if out != nil {
+			k.stats.Covered += uint64(out.NumRows())
+		}
+		return out, err
+	}
 	var locs []Location
 	var rows []arrowx.Row
-	hits = slices.DeleteFunc(hits, func(h hit) bool { return h.gone })
 	for _, h := range hits {
 		if h.row != nil {
 			rows = append(rows, h.row)
@@ -197,28 +235,39 @@ func (k *keyedScan) read(hits []hit) (arrow.RecordBatch, error) {
 			locs = append(locs, h.loc)
 		}
 	}
-	if len(hits) == 0 {
-		return nil, nil
+	if len(rows) == 0 {
+		c, err := k.take(locs)
+		if err != nil {
+			return nil, err
+		}
+		return k.finish(c)
 	}
 	rec, err := k.s.t.fetch(k.ctx, k.s.v, locs, k.need)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { rec.Release() }()
-	if len(rows) > 0 {
-		own, err := k.overlayBatch(rows)
-		if err != nil {
-			return nil, err
-		}
-		defer own.Release()
-		merged, err := k.interleave(hits, rec, own)
-		if err != nil {
-			return nil, err
-		}
-		rec.Release()
-		rec = merged
+	defer rec.Release()
+	own, err := k.overlayBatch(rows)
+	if err != nil {
+		return nil, err
 	}
-	return k.finish(rec.Columns(), arrowx.NewFullMask(len(hits)))
+	defer own.Release()
+	merged, err := k.interleave(hits, rec, own)
+	if err != nil {
+		return nil, err
+	}
+	return k.finish(chunk{rec: merged, mask: arrowx.NewFullMask(len(hits))})
+}
+
+func (k *keyedScan) touch(frag uint32) {
+	if _, known := k.touched[frag]; known {
+		return
+	}
+	if k.touched == nil {
+		k.touched = make(map[uint32]struct{})
+	}
+	k.touched[frag] = struct{}{}
+	k.stats.FragmentsKept++
 }
 
 // interleave puts stored rows and overlay rows, each in key order, into the order of hits.

@@ -462,6 +462,7 @@ func (m *model) checkIndexes(snap *lsm.Snapshot, want, over map[int64]int32, own
 }
 
 func (m *model) scan(snap *lsm.Snapshot, spec lsm.ScanSpec, own *lsm.Overlay) map[int64]int32 {
+	spec.Verify = m.rng.IntN(4) == 0
 	r, err := snap.Scan(context.Background(), spec, own)
 	require.NoError(m.t, err)
 	defer r.Close()

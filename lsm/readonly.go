@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"lancesql/internal/errs"
+	"lancesql/internal/objstore"
 	"lancesql/internal/rowkey"
 	"lancesql/lance/pb"
 	"lancesql/lance/rowaddr"
@@ -65,6 +66,7 @@ type FollowHooks struct {
 // if there is no table, errs.ErrVanished if the writer removed what was being read too often in a row.
 // Spec: MemWAL, "Reader consistency".
 func OpenReadOnly(ctx context.Context, o Options, root string) (*Table, error) {
+	o.Store = objstore.Metered(o.Store)
 	t := &Table{root: root, alive: make(map[*Version]struct{}), follow: &follower{}}
 	ds, err := table.Open(ctx, o.Store, root)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"lancesql/indexes/zonemap"
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
+	"lancesql/internal/objstore"
 	"lancesql/internal/predicate"
 	"lancesql/lance/rowaddr"
 	"lancesql/lance/table"
@@ -25,8 +26,17 @@ func (s *Snapshot) Scan(ctx context.Context, spec ScanSpec, own *Overlay) (arrow
 	if err != nil {
 		return nil, err
 	}
+	if spec.Verify {
+		if err := s.verify(ctx, spec, own); err != nil {
+			return nil, err
+		}
+	}
 	if spec.Index != nil {
-		return newIndexScan(sc, own)
+		x, err := newIndexScan(sc, own)
+		if err != nil {
+			return nil, err
+		}
+		return x, nil
 	}
 	if spec.Keyed() {
 		return newKeyedScan(sc, own), nil
@@ -34,7 +44,21 @@ func (s *Snapshot) Scan(ctx context.Context, spec ScanSpec, own *Overlay) (arrow
 	if err := sc.hideOverlay(own); err != nil {
 		return nil, err
 	}
-	return &fullScan{scan: sc, own: own, gens: slices.Collect(s.v.all())}, nil
+	return &fullScan{scan: sc, own: own}, nil
+}
+
+// Plan fills spec.Stats with what a scan would look at, as far as it is known before rows are read; it may read indexes
+// and zone maps.
+func (s *Snapshot) Plan(ctx context.Context, spec ScanSpec, own *Overlay) error {
+	sc, err := s.newScan(ctx, spec)
+	if err != nil {
+		return err
+	}
+	if spec.Keyed() {
+		sc.countKeyed(own)
+		return nil
+	}
+	return (&fullScan{scan: sc, own: own}).plan()
 }
 
 // scan is what both kinds of scan share.
@@ -44,10 +68,15 @@ type scan struct {
 	spec   ScanSpec
 	need   []int // physical positions read: output columns, then what only the filter needs
 	at     map[int]int
+	early  []int         // columns of the filter
+	late   []int         // the other ones of need: read after the filter, for the rows it leaves
 	schema *arrow.Schema // of the output
 	inner  *arrow.Schema // of need
 	rows   int           // batch size
 	hidden map[SourceID][]uint64
+	stats  *ReadStats // never nil
+
+	filtered, passed int // rows of which early columns were read alone, and those the filter left
 }
 
 func (s *Snapshot) newScan(ctx context.Context, spec ScanSpec) (*scan, error) {
@@ -56,7 +85,7 @@ func (s *Snapshot) newScan(ctx context.Context, spec ScanSpec) (*scan, error) {
 	if spec.Filter != nil {
 		need = append(need, predicate.Columns(spec.Filter)...)
 	}
-	sc := &scan{ctx: ctx, s: s, spec: spec, at: make(map[int]int), rows: spec.BatchRows, hidden: make(map[SourceID][]uint64)}
+	sc := &scan{ctx: ctx, s: s, spec: spec, at: make(map[int]int), rows: spec.BatchRows, hidden: make(map[SourceID][]uint64), stats: spec.Stats}
 	for _, c := range need {
 		if c < 0 || c >= width {
 			return nil, fmt.Errorf("column %d of %d: %w", c, width, errs.ErrInvalid)
@@ -66,9 +95,23 @@ func (s *Snapshot) newScan(ctx context.Context, spec ScanSpec) (*scan, error) {
 			sc.need = append(sc.need, c)
 		}
 	}
+	if spec.Filter != nil {
+		sc.early = predicate.Columns(spec.Filter)
+		for _, c := range sc.need {
+			if !slices.Contains(sc.early, c) {
+				sc.late = append(sc.late, c)
+			}
+		}
+	}
 	if sc.rows <= 0 {
 		sc.rows = s.t.o.BatchRows
 	}
+	if sc.stats == nil {
+		sc.stats = &ReadStats{}
+	} else {
+		sc.ctx = objstore.WithMeter(ctx, &sc.stats.Store)
+	}
+	sc.stats.Scans++
 	sc.schema = spec.OutputSchema(s.t.physical)
 	sc.inner = ScanSpec{Columns: sc.need}.OutputSchema(s.t.physical)
 	return sc, nil
@@ -106,33 +149,80 @@ func (sc *scan) clearHidden(mask *arrowx.Mask, id SourceID, first rowaddr.Addr) 
 	}
 }
 
-// finish filters a batch of the needed columns by mask and predicate and projects it to the output. nil if no
-// row is left. cols are borrowed.
-func (sc *scan) finish(cols []arrow.Array, mask *arrowx.Mask) (arrow.RecordBatch, error) {
-	if sc.spec.Filter != nil && mask.Count() > 0 {
-		pass, err := predicate.Eval(sc.spec.Filter, func(i int) arrow.Array { return cols[sc.at[i]] }, mask.Len())
+// finish filters a chunk and projects it to the output; nil if no row is left. It takes the chunk over.
+func (sc *scan) finish(c chunk) (arrow.RecordBatch, error) {
+	defer c.rec.Release()
+	sc.stats.RowsRead += uint64(c.rec.NumRows())
+	column := func(i int) arrow.Array { return c.rec.Column(sc.at[i]) }
+	if c.late != nil {
+		column = func(i int) arrow.Array { return c.rec.Column(slices.Index(sc.early, i)) }
+	}
+	if sc.spec.Filter != nil && c.mask.Count() > 0 {
+		pass, err := predicate.Eval(sc.spec.Filter, column, c.mask.Len())
 		if err != nil {
 			return nil, err
 		}
-		mask.And(pass)
+		c.mask.And(pass)
 	}
-	n := mask.Count()
+	n := c.mask.Count()
+	if c.late != nil {
+		sc.filtered, sc.passed = sc.filtered+c.mask.Len(), sc.passed+n
+	}
 	if n == 0 {
 		return nil, nil
 	}
-	out := make([]arrow.Array, len(sc.spec.Columns))
-	for i, c := range sc.spec.Columns {
-		out[i] = cols[sc.at[c]]
+	sc.stats.RowsReturned += uint64(n)
+	if c.late != nil {
+		return sc.complete(c, column)
 	}
-	rec := array.NewRecordBatch(sc.schema, out, int64(mask.Len()))
-	if n == mask.Len() {
+	out := make([]arrow.Array, len(sc.spec.Columns))
+	for i, p := range sc.spec.Columns {
+		out[i] = column(p)
+	}
+	rec := array.NewRecordBatch(sc.schema, out, int64(c.mask.Len()))
+	if n == c.mask.Len() {
 		return rec, nil
 	}
 	defer rec.Release()
 	if len(out) == 0 {
 		return array.NewRecordBatch(sc.schema, nil, int64(n)), nil
 	}
-	return arrowx.FilterByMask(sc.s.t.o.Alloc, rec, mask)
+	return arrowx.FilterByMask(sc.s.t.o.Alloc, rec, c.mask)
+}
+
+// complete reads the late columns of the rows that are left of a chunk.
+func (sc *scan) complete(c chunk, early func(column int) arrow.Array) (arrow.RecordBatch, error) {
+	rows := c.mask.Indices(nil)
+	rest, err := c.late(rows)
+	if err != nil {
+		return nil, err
+	}
+	defer rest.Release()
+	out := make([]arrow.Array, len(sc.spec.Columns))
+	defer func() {
+		for _, a := range out {
+			if a != nil {
+				a.Release()
+			}
+		}
+	}()
+	for i, p := range sc.spec.Columns {
+		if at := slices.Index(sc.late, p); at >= 0 {
+			out[i] = rest.Column(at)
+			out[i].Retain()
+			continue
+		}
+		if out[i], err = arrowx.TakeArray(sc.s.t.o.Alloc, early(p), rows); err != nil {
+			return nil, err
+		}
+	}
+	return array.NewRecordBatch(sc.schema, out, int64(len(rows))), nil
+}
+
+// sparse reports whether it pays to read the columns of the filter first: as long as it leaves few rows.
+func (sc *scan) sparse() bool {
+	const few = 16 // one row in so many
+	return len(sc.late) > 0 && (sc.filtered < sc.rows || sc.passed*few <= sc.filtered)
 }
 
 // overlayBatch is the overlay's rows as needed columns; nil if it has none.
@@ -157,26 +247,40 @@ func (sc *scan) overlayBatch(rows []arrowx.Row) (arrow.RecordBatch, error) {
 	return arrowx.FromRows(sc.s.t.o.Alloc, sc.inner, picked)
 }
 
-// fullScan concatenates the sources: base fragments, generations ascending, the overlay.
+// fullScan concatenates the sources: base fragments, generations ascending, the overlay. Zone maps, indexes and shards
+// say what of them need not be looked at.
 type fullScan struct {
 	*scan
 	own    *Overlay
-	frag   int             // next base fragment
-	ranges []zonemap.Range // of the one before, still to come
-	gens   []*generation   // still to come
+	pieces []piece       // of the base, still to come
+	gens   []*generation // still to come
 	cur    chunkReader
 	done   bool
 	closed bool
 
-	pruned    bool               // selection is made
-	selection *zonemap.Selection // nil: everything is read
+	planned   bool               // pieces and gens are made
+	selection *zonemap.Selection // by zone maps; nil: everything is read
+	chosen    *choice            // by indexes; nil: everything is read
 	pruning   Pruning
 }
 
-// chunkReader yields runs of physical rows of one source with the mask of rows alive at the snapshot. The
-// columns are those of scan.need.
+// piece is rows of a base fragment: the run [from, to), or those at some offsets.
+type piece struct {
+	frag     *table.Fragment
+	from, to uint64
+	offsets  []uint32 // ascending; nil: the run
+}
+
+// chunk is rows of one source.
+type chunk struct {
+	rec  arrow.RecordBatch                           // the columns scan.need; those of scan.early alone if late is set
+	mask *arrowx.Mask                                // rows alive at the snapshot
+	late func(rows []int) (arrow.RecordBatch, error) // reads the columns scan.late of some of the rows
+}
+
+// chunkReader yields the rows of one source; io.EOF after the last.
 type chunkReader interface {
-	next() (rec arrow.RecordBatch, mask *arrowx.Mask, err error)
+	next() (chunk, error)
 	close() error
 }
 
@@ -207,7 +311,7 @@ func (f *fullScan) step() (arrow.RecordBatch, error) {
 			return nil, err
 		}
 	}
-	rec, mask, err := f.cur.next()
+	c, err := f.cur.next()
 	if errors.Is(err, io.EOF) {
 		err = f.cur.close()
 		f.cur = nil
@@ -216,33 +320,27 @@ func (f *fullScan) step() (arrow.RecordBatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer rec.Release()
-	return f.finish(rec.Columns(), mask)
+	return f.finish(c)
 }
 
 // open moves to the next source.
 func (f *fullScan) open() error {
-	v := f.s.v
-	if err := f.prune(); err != nil {
+	if err := f.plan(); err != nil {
 		return err
 	}
 	switch {
-	case len(f.ranges) > 0:
-		run := f.ranges[0]
-		f.ranges = f.ranges[1:]
-		frag := v.base.frags[f.frag-1]
-		r, err := f.openFragment(v.base.ds, frag, pick(v.base.fieldIDs, f.need), run.From, run.To)
-		if err != nil {
-			return err
+	case len(f.pieces) > 0:
+		p := f.pieces[0]
+		f.pieces = f.pieces[1:]
+		if p.offsets != nil {
+			f.cur = f.takeBase(p)
+		} else {
+			f.cur = f.readBase(p)
 		}
-		f.cur = &baseReader{scan: f.scan, frag: uint32(frag.ID), rows: r}
-	case f.frag < len(v.base.frags):
-		f.ranges = f.rangesOf(v.base.frags[f.frag])
-		f.frag++
 	case len(f.gens) > 0:
 		g := f.gens[0]
 		f.gens = f.gens[1:]
-		return f.openGeneration(g)
+		f.cur = f.openGeneration(g)
 	case f.own != nil:
 		rec, err := f.overlayBatch(f.own.Rows)
 		f.own = nil
@@ -254,32 +352,6 @@ func (f *fullScan) open() error {
 		f.done = true
 	}
 	return nil
-}
-
-func (f *fullScan) openGeneration(g *generation) error {
-	born := g.births.At(f.s.s)
-	if born == 0 {
-		return nil
-	}
-	if g.mem != nil {
-		f.cur = newMemReader(f.scan, g, born)
-		return nil
-	}
-	ids := append(pick(g.fieldIDs, f.need), g.fieldIDs[len(g.fieldIDs)-1])
-	r, err := f.openFragment(g.ds, g.frag, ids, 0, uint64(born))
-	if err != nil {
-		return err
-	}
-	f.cur = &genReader{scan: f.scan, g: g, rows: r}
-	return nil
-}
-
-// openFragment scans rows [from, to) of a fragment; without columns it yields bare row counts.
-func (f *fullScan) openFragment(ds *table.Dataset, frag *table.Fragment, ids []int32, from, to uint64) (table.FragmentReader, error) {
-	if len(ids) == 0 {
-		return &countReader{schema: f.inner, at: from, to: to, step: uint64(f.rows)}, nil
-	}
-	return ds.ScanFragment(f.ctx, frag, ids, from, to, f.rows)
 }
 
 // Close ends the scan.

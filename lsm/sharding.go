@@ -3,12 +3,14 @@ package lsm
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/uuid"
 
 	"lancesql/internal/errs"
+	"lancesql/internal/predicate"
 	"lancesql/internal/rowkey"
 	"lancesql/lance/schema"
 	"lancesql/lance/table"
@@ -172,11 +174,56 @@ func (sh *sharder) shard(k rowkey.Key) (uuid.UUID, error) {
 	if err != nil {
 		return uuid.UUID{}, err
 	}
+	return sh.shardOf(v)
+}
+
+// shardOf returns the id of the shard that holds keys with the decoded cell v in the sharding column.
+func (sh *sharder) shardOf(v any) (uuid.UUID, error) {
 	if sh.transform == transformIdentity {
 		raw, err := sh.raw(v)
 		return shardID("identity-" + string(raw)), err
 	}
 	return sh.buckets[bucketOf(sh.hash(v), len(sh.buckets))], nil
+}
+
+// shardValuesMax is how many values of the sharding column are looked at to leave out shards.
+const shardValuesMax = 64
+
+// shardsOf returns the ordinals of the shards that can have rows for which a filter over physical columns is true; all
+// is true if that is not known.
+func (s *shardSet) shardsOf(filter predicate.Expr, keyCols []int) (ordinals []int, all bool, err error) {
+	sh := s.sharder
+	if filter == nil || sh.single() {
+		return nil, true, nil
+	}
+	cells, _ := predicate.Bounds(filter, keyCols[sh.column])
+	values, ok := cells.Points()
+	if !ok || cells.Null || len(values) > shardValuesMax {
+		return nil, true, nil
+	}
+	enc, err := rowkey.NewEncoder([]arrow.DataType{sh.typ})
+	if err != nil {
+		return nil, false, err
+	}
+	ordinals = slices.Clone(s.manual)
+	for _, v := range values {
+		k, err := enc.Tuple(v)
+		if err != nil {
+			return nil, true, nil // not of the column's type: the scan says so itself
+		}
+		cell, err := enc.Cell(k, 0)
+		if err != nil {
+			return nil, false, err
+		}
+		id, err := sh.shardOf(cell)
+		if err != nil {
+			return nil, false, err
+		}
+		if o, there := s.byID[id]; there {
+			ordinals = append(ordinals, o)
+		}
+	}
+	return ordinals, false, nil
 }
 
 // hash is the bucket hash of a decoded key cell; NULL hashes to 0.

@@ -18,6 +18,12 @@ type IndexRange struct {
 	Range KeyRange
 }
 
+// IndexRanges says that rows have an indexed value, as a tuple of one column, in one of some ranges.
+type IndexRanges struct {
+	Index  int        // place in Options.Indexes
+	Ranges []KeyRange // ascending, apart from each other
+}
+
 // ScanSpec says which rows and columns a scan returns. At most one of Keys, Range and Index is set.
 type ScanSpec struct {
 	Columns   []int          // physical column positions, in output order; empty = rows without columns
@@ -26,6 +32,15 @@ type ScanSpec struct {
 	Range     *KeyRange      // only keys in this range; rows come in ascending key order
 	Index     *IndexRange    // only rows found by a secondary index; rows come in ascending order of its values
 	BatchRows int            // upper bound of rows per batch, 0 = default
+
+	// Within follows from Filter: every row for which that is true is in all of them. The scan may use any of them to
+	// find rows. A column that is indexed itself has no tuple for NULL.
+	Within []IndexRanges
+	// Verify compares what indexes and zone maps say with a scan of the same snapshot, at the cost of one.
+	// errs.ErrCorruption if they differ.
+	Verify bool
+	// Stats, if set, counts what the scan does.
+	Stats *ReadStats
 }
 
 // Keyed reports whether rows are found by keys and come in their order.

@@ -3,6 +3,7 @@ package lsm_test
 import (
 	"maps"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
 
 	"lancesql/internal/arrowx"
@@ -39,12 +40,29 @@ func (m *model) checkFilters(snap *lsm.Snapshot, want map[int64]int32) {
 		require.NoError(m.t, err)
 		return !pass
 	})
-	spec := lsm.ScanSpec{Columns: []int{1, 2, 0}, Filter: e}
+	spec := lsm.ScanSpec{Columns: []int{1, 2, 0}, Filter: e, Within: m.within(e)}
 	require.Equal(m.t, rows, m.scan(snap, spec, nil), "filter %#v", e)
 	hidden := m.rng.Int64N(40)
 	delete(rows, hidden)
 	own := &lsm.Overlay{Keys: []rowkey.Key{m.key(hidden)}, Rows: []arrowx.Row{nil}}
 	require.Equal(m.t, rows, m.scan(snap, spec, own), "filter %#v without %d", e, hidden)
+}
+
+// within is what a filter says about the indexed columns.
+func (m *model) within(e predicate.Expr) []lsm.IndexRanges {
+	var out []lsm.IndexRanges
+	for i, d := range m.openWith(nil).Indexes {
+		enc, err := rowkey.NewEncoder([]arrow.DataType{tableSchema().Field(d.Column).Type})
+		require.NoError(m.t, err)
+		cells, _ := predicate.Bounds(e, d.Column)
+		if cells.Null || m.noIndexes {
+			continue
+		}
+		ranges, err := lsm.RangesOf(cells, func(cell any) (rowkey.Key, error) { return enc.Tuple(cell) })
+		require.NoError(m.t, err)
+		out = append(out, lsm.IndexRanges{Index: i, Ranges: ranges})
+	}
+	return out
 }
 
 // filter is a random filter over the columns of tableSchema.

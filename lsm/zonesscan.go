@@ -3,6 +3,9 @@ package lsm
 import (
 	"context"
 	"errors"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
 
 	"lancesql/indexes/zonemap"
 	"lancesql/internal/errs"
@@ -24,22 +27,54 @@ type Pruned interface{ Pruning() Pruning }
 // Pruning implements Pruned.
 func (f *fullScan) Pruning() Pruning { return f.pruning }
 
-// prune finds out, once, which rows of the base the filter leaves, and counts them.
-func (f *fullScan) prune() error {
-	if f.pruned {
+// plan finds out, once, what the scan has to look at: by zone maps, indexes and shards.
+func (f *fullScan) plan() error {
+	if f.planned {
 		return nil
 	}
-	f.pruned = true
+	f.planned = true
 	b := f.s.v.base
+	if err := f.planGenerations(); err != nil {
+		return err
+	}
 	if f.spec.Filter != nil && len(b.frags) > 0 {
 		if err := f.choose(); err != nil {
 			return err
 		}
 	}
-	for _, frag := range b.frags {
+	if f.spec.Filter != nil && len(f.spec.Within) > 0 {
+		var err error
+		if f.chosen, err = f.askIndexes(f.spec.Within, f.gens); err != nil {
+			return err
+		}
+	}
+	f.planBase()
+	f.countPlan()
+	return nil
+}
+
+// planGenerations leaves out shards that have no row of the filter.
+func (f *fullScan) planGenerations() error {
+	shards, all, err := f.s.v.set.shardsOf(f.spec.Filter, f.s.t.keyCols)
+	if err != nil {
+		return err
+	}
+	for o, gens := range f.s.v.gens {
+		if all || slices.Contains(shards, o) {
+			f.gens = append(f.gens, gens...)
+		}
+	}
+	return nil
+}
+
+// planBase makes the pieces of the base.
+func (f *fullScan) planBase() {
+	for _, frag := range f.s.v.base.frags {
+		ranges := f.rangesOf(frag)
 		kept := uint64(0)
-		for _, r := range f.rangesOf(frag) {
-			kept += min(r.To, frag.PhysicalRows) - min(r.From, frag.PhysicalRows)
+		for i, r := range ranges {
+			ranges[i] = zonemap.Range{Fragment: r.Fragment, From: min(r.From, frag.PhysicalRows), To: min(r.To, frag.PhysicalRows)}
+			kept += ranges[i].To - ranges[i].From
 		}
 		if kept == 0 {
 			f.pruning.FragmentsPruned++
@@ -47,35 +82,112 @@ func (f *fullScan) prune() error {
 		f.pruning.Fragments++
 		f.pruning.Rows += frag.PhysicalRows
 		f.pruning.RowsPruned += frag.PhysicalRows - kept
+		pieces := make([]piece, 0, len(ranges))
+		for _, r := range ranges {
+			if r.From < r.To {
+				pieces = append(pieces, piece{frag: frag, from: r.From, to: r.To})
+			}
+		}
+		if few, ok := f.chosen.in(uint32(frag.ID)); ok {
+			const dense = 8 // from one row in so many on, single rows cost more than runs
+			offsets := within(few, pieces)
+			switch {
+			case len(offsets) == 0:
+				pieces = nil
+			case uint64(len(offsets))*dense <= kept:
+				pieces = []piece{{frag: frag, offsets: offsets}}
+			}
+		}
+		if len(pieces) > 0 {
+			f.stats.FragmentsKept++
+			f.pieces = append(f.pieces, pieces...)
+		}
 	}
+}
+
+// within returns the offsets that lie in one of the runs.
+func within(offsets *roaring.Bitmap, runs []piece) []uint32 {
+	var out []uint32
+	it := offsets.Iterator()
+	for _, run := range runs {
+		it.AdvanceIfNeeded(uint32(run.from))
+		for it.HasNext() && uint64(it.PeekNext()) < run.to {
+			out = append(out, it.Next())
+		}
+	}
+	return out
+}
+
+// countPlan adds the plan to the counters.
+func (f *fullScan) countPlan() {
+	st, v := f.stats, f.s.v
+	st.Zones, st.ZonesKept = st.Zones+f.pruning.Zones, st.ZonesKept+f.pruning.ZonesKept
+	st.Fragments += len(v.base.frags)
+	shards := make(map[int]bool)
+	for _, g := range f.gens {
+		if few, ok := f.chosen.of(g.id); g.births.At(f.s.s) > 0 && !(ok && few.IsEmpty()) {
+			st.SourcesKept++
+			shards[g.id.shard()] = true
+		}
+	}
+	for _, gens := range v.gens {
+		kept := false
+		for _, g := range gens {
+			if g.births.At(f.s.s) > 0 {
+				st.Sources++
+				kept = true
+			}
+		}
+		if kept {
+			st.Shards++
+		}
+	}
+	st.ShardsKept += len(shards)
+	if len(v.base.frags) > 0 {
+		st.Sources++
+	}
+	if len(f.pieces) > 0 {
+		st.SourcesKept++
+	}
+	if f.own != nil {
+		st.Sources, st.SourcesKept = st.Sources+1, st.SourcesKept+1
+	}
+}
+
+// choose makes the selection by zone maps.
+func (f *fullScan) choose() error {
+	sel, err := f.selectZones()
+	if err != nil || sel == nil {
+		return err
+	}
+	f.selection = sel
+	f.pruning.Zones, f.pruning.ZonesKept = sel.Zones, sel.ZonesKept
 	return nil
 }
 
-// choose makes the selection.
-func (f *fullScan) choose() error {
+// selectZones is what zone maps leave of the base for the filter; nil: everything.
+func (sc *scan) selectZones() (*zonemap.Selection, error) {
 	var failed error
-	sel, err := zonemap.Prune(f.spec.Filter, func(column int) []*zonemap.Segment {
-		list, err := f.zonesOf(column)
+	sel, err := zonemap.Prune(sc.spec.Filter, func(column int) []*zonemap.Segment {
+		list, err := sc.zonesOf(column)
 		failed = errors.Join(failed, err)
 		return list
 	})
 	if err = errors.Join(failed, err); err != nil {
 		if errors.Is(err, errs.ErrInvalid) {
-			return nil // the scan says so itself if it meets a row
+			return nil, nil // the scan says so itself if it meets a row
 		}
-		return err
+		return nil, err
 	}
-	f.selection = &sel
-	f.pruning.Zones, f.pruning.ZonesKept = sel.Zones, sel.ZonesKept
-	return nil
+	return &sel, nil
 }
 
 // zonesOf loads the zone map of a column.
-func (f *fullScan) zonesOf(column int) ([]*zonemap.Segment, error) {
+func (sc *scan) zonesOf(column int) ([]*zonemap.Segment, error) {
 	var out []*zonemap.Segment
-	t := f.s.t
-	for _, s := range f.s.v.base.zones.columns[column].segs {
-		x, err := s.load(f.ctx, t, t.physical.Field(column).Type)
+	t := sc.s.t
+	for _, s := range sc.s.v.base.zones.columns[column].segs {
+		x, err := s.load(sc.ctx, t, t.physical.Field(column).Type)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +209,7 @@ func (f *fullScan) rangesOf(frag *table.Fragment) []zonemap.Range {
 	if !known {
 		return whole
 	}
-	return ranges
+	return slices.Clone(ranges)
 }
 
 // Pruning says what zone maps would spare a full scan with a filter (physical columns), without reading rows: for
@@ -108,6 +220,6 @@ func (s *Snapshot) Pruning(ctx context.Context, filter predicate.Expr) (Pruning,
 		return Pruning{}, err
 	}
 	f := &fullScan{scan: sc}
-	err = f.prune()
+	err = f.plan()
 	return f.pruning, err
 }

@@ -64,6 +64,9 @@ func TestTuplesInOrder(t *testing.T) {
 				return true, nil
 			}))
 			require.Equal(t, want, got, "[%d,%d)", lo, hi)
+			counted, err := x.CountTuples(ctx, false, tuple(lo), tuple(hi))
+			require.NoError(t, err)
+			require.Equal(t, uint64(len(want)), counted, "[%d,%d)", lo, hi)
 		}
 	}
 	n := 0
