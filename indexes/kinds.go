@@ -17,6 +17,7 @@ const (
 	Inverted
 	FragmentReuse
 	MemWAL
+	Key // BTREE files over the tuples of several columns, which only this engine knows: docs/format/btree.md
 )
 
 // KindInfo is a row of the table of kinds.
@@ -45,6 +46,7 @@ var kinds = [...]KindInfo{
 	{Inverted, "INVERTED", "/lance.table.InvertedIndexDetails", -1, 2, false},
 	{FragmentReuse, "FRAGMENT_REUSE", "/lance.table.FragmentReuseIndexDetails", 1, 0, false},
 	{MemWAL, "MEM_WAL", "/lance.table.MemWalIndexDetails", 0, 0, false},
+	{Key, "KEY", "/lancesql.KeyIndexDetails", 0, 0, true},
 }
 
 // InfoOf returns the row of a kind; ok is false for Unknown.

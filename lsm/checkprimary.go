@@ -7,13 +7,14 @@ import (
 
 	"lancesql/indexes"
 	"lancesql/indexes/btree"
+	"lancesql/indexes/fragreuse"
 	"lancesql/indexes/store"
 	"lancesql/internal/rowkey"
 	"lancesql/lance/rowaddr"
 	"lancesql/lance/table"
 )
 
-// primaryCheck compares BTREE segments over the primary key with the keys of the fragments they cover: a key that a
+// primaryCheck compares index segments over the primary key with the keys of the fragments they cover: a key that a
 // segment lacks would not be found, and could be inserted again.
 type primaryCheck struct {
 	c        *tableCheck
@@ -23,18 +24,17 @@ type primaryCheck struct {
 }
 
 type primarySegment struct {
-	entry table.IndexEntry
-	x     *btree.Index
-	frags *roaring.Bitmap // fragments that look-ups ask this segment about
-	want  uint64          // sum over live rows of those fragments
-	rows  int
+	segmentUse
+	want uint64 // sum over live rows of its fragments
+	rows int
 }
 
 // open opens the segments as an opening of the table does: each fragment belongs to the first that covers it.
 func (p *primaryCheck) open(fieldIDs []int32) error {
 	c := p.c
-	if len(c.t.keyCols) != 1 || !btree.Supported(c.t.physical.Field(c.t.keyCols[0]).Type) {
-		return nil
+	ci, err := c.t.newColumnIndex(PrimaryIndex, c.t.keyCols, fieldIDs)
+	if err != nil {
+		return err
 	}
 	entries, err := c.ds.Indexes()
 	if err != nil {
@@ -45,15 +45,27 @@ func (p *primaryCheck) open(fieldIDs []int32) error {
 	for _, f := range c.ds.Fragments() {
 		free.Add(uint32(f.ID))
 	}
-	field := []int32{fieldIDs[c.t.keyCols[0]]}
+	history, err := fragreuse.Open(c.ctx, c.ds, fragreuse.Options{})
+	if err != nil {
+		return c.problem(c.root, err)
+	}
 	for _, e := range entries {
-		info, known := indexes.KindOf(e.DetailsType)
-		if !known || info.Kind != indexes.BTree || !info.Readable(e.Version) || !slices.Equal(e.Fields, field) || e.BaseID != nil || e.Fragments == nil {
+		if !ci.holds(e) {
 			continue
 		}
-		mine := roaring.And(e.Fragments, free)
+		moved, err := history.Segment(c.ctx, e.UUID, e.Fragments)
+		if err != nil {
+			if err := c.problem(indexes.SegmentDir(c.root, e.UUID), err); err != nil {
+				return err
+			}
+			continue
+		}
+		mine := roaring.And(moved.Coverage(), free)
 		if mine.IsEmpty() {
 			continue
+		}
+		if moved.Steps() == 0 {
+			moved = nil
 		}
 		dir := indexes.SegmentDir(c.root, e.UUID)
 		x, err := btree.Open(c.ctx, store.NewDir(c.st, dir, c.t.o.Alloc), btree.OpenOptions{})
@@ -64,7 +76,7 @@ func (p *primaryCheck) open(fieldIDs []int32) error {
 			continue
 		}
 		free.AndNot(mine)
-		p.segments = append(p.segments, primarySegment{entry: e, x: x, frags: mine})
+		p.segments = append(p.segments, primarySegment{segmentUse: segmentUse{indexSegment: &indexSegment{entry: e, x: x, tuples: ci.kind == indexes.Key}, frags: mine, moved: moved}})
 	}
 	return nil
 }
@@ -96,13 +108,18 @@ func (p *primaryCheck) compare() error {
 		dir := indexes.SegmentDir(c.root, s.entry.UUID)
 		have, n, falls := uint64(0), 0, false
 		var last rowkey.Key
-		err := s.x.Tuples(c.ctx, false, "", "", func(k rowkey.Key, id uint64) (bool, error) {
+		err := s.x.Tuples(c.ctx, s.tuples, "", "", func(k rowkey.Key, id uint64) (bool, error) {
 			falls = falls || k < last
 			last = k
-			at := rowaddr.Addr(id)
-			if s.frags.Contains(at.Fragment()) && uint64(at.Offset()) < physical[at.Fragment()] {
+			ids := []uint64{id}
+			keep, err := s.place(c.ctx, ids)
+			if err != nil {
+				return false, err
+			}
+			at := rowaddr.Addr(ids[0])
+			if keep[0] && uint64(at.Offset()) < physical[at.Fragment()] {
 				if dv := deleted[at.Fragment()]; dv == nil || !dv.Contains(at.Offset()) {
-					have += p.h.of(k, id).mixed()
+					have += p.h.of(k, uint64(at)).mixed()
 					n++
 				}
 			}

@@ -16,7 +16,7 @@ import (
 const cleanupEvery = 10 * time.Minute
 
 // Cleanup removes what no view needs any more: merged generations (first from the shard manifest, then from
-// the store), stale base key entries, and, from time to time, base versions past retention. Spec: memwal.md §13.
+// the store) and, from time to time, base versions past retention. Spec: memwal.md §13.
 func (t *Table) Cleanup(ctx context.Context, lowWater uint64) error {
 	_, err := t.cleanup(ctx, lowWater, false)
 	return err
@@ -68,9 +68,7 @@ func (t *Table) Removable(ctx context.Context, lowWater uint64) ([]string, error
 func generationNames(list []retired) []string {
 	var names []string
 	for _, r := range list {
-		if r.stale == nil {
-			names = append(names, r.sh.dir.path+"/"+r.dir)
-		}
+		names = append(names, r.sh.dir.path+"/"+r.dir)
 	}
 	return names
 }
@@ -80,18 +78,10 @@ func (t *Table) takeReady(take bool) []retired {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.o.Clock.Now()
-	oldest := t.oldestLocked()
 	var ready []retired
 	var left []retired
 	for _, r := range t.retired {
-		ok := false
-		switch {
-		case r.stale != nil:
-			ok = oldest >= r.stale.from
-		case r.state == nil || r.state.refs == 0:
-			ok = now.Sub(r.since) >= t.o.GenerationGrace
-		}
-		if ok {
+		if (r.state == nil || r.state.refs == 0) && now.Sub(r.since) >= t.o.GenerationGrace {
 			ready = append(ready, r)
 		} else {
 			left = append(left, r)
@@ -115,21 +105,10 @@ func (t *Table) oldestLocked() uint64 {
 func (t *Table) removeGenerations(ctx context.Context, ready []retired) error {
 	gone := make(map[*shard]map[uint64]string)
 	for _, r := range ready {
-		if r.stale == nil {
-			if gone[r.sh] == nil {
-				gone[r.sh] = make(map[uint64]string)
-			}
-			gone[r.sh][r.number] = r.dir
-			continue
+		if gone[r.sh] == nil {
+			gone[r.sh] = make(map[uint64]string)
 		}
-		t.mu.Lock()
-		inUse := r.stale.keys.refs > 0
-		t.mu.Unlock()
-		if inUse {
-			if err := r.stale.keys.Remove(r.stale.key, r.stale.row); err != nil {
-				return err
-			}
-		}
+		gone[r.sh][r.number] = r.dir
 	}
 	var errAll error
 	for sh, dirs := range gone {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/uuid"
 
 	"lancesql/indexes"
@@ -17,7 +18,8 @@ import (
 	"lancesql/lance/table"
 )
 
-// PrimaryIndex is the name of the BTREE index over a primary key of one column, which every merge extends.
+// PrimaryIndex is the name of the index over the primary key, which every merge extends: a BTREE over the only column of the
+// key, or an index of kind KEY over the tuples of several.
 const PrimaryIndex = "PRIMARY"
 
 // segmentsMax is how many segments an index has at most.
@@ -29,11 +31,13 @@ type IndexDef struct {
 	Column int // physical position
 }
 
-// columnIndex is a BTREE index of one base version. Immutable.
+// columnIndex is an index of one base version. Immutable.
 type columnIndex struct {
 	name    string
-	column  int   // physical position
-	field   int32 // its id
+	kind    indexes.Kind   // BTree, or Key: over the tuples of several columns
+	columns []int          // physical positions
+	fields  []int32        // their ids
+	typ     arrow.DataType // of the values
 	segs    []segmentUse
 	covered *roaring.Bitmap // fragments that segs answer for
 	entries []uuid.UUID     // every segment of that name, used or not
@@ -41,9 +45,10 @@ type columnIndex struct {
 
 // indexSegment is one opened segment. refs counts the base versions that use it and is guarded by Table.mu.
 type indexSegment struct {
-	entry table.IndexEntry
-	x     *btree.Index
-	refs  int
+	entry  table.IndexEntry
+	x      *btree.Index
+	tuples bool // its values are tuples of several columns
+	refs   int
 }
 
 // segmentUse is a segment with the fragments of one base version that it answers for. moved leads its rows through the
@@ -72,24 +77,39 @@ func (u segmentUse) place(ctx context.Context, ids []uint64) (keep []bool, err e
 	return keep, nil
 }
 
-// primaryDef returns the index over the primary key; ok is false for a key of several columns, whose base keys are all
-// kept in memory.
-func (t *Table) primaryDef() (d IndexDef, ok bool) {
-	if len(t.keyCols) != 1 || !btree.Supported(t.physical.Field(t.keyCols[0]).Type) {
-		return IndexDef{}, false
+// newColumnIndex returns an index over columns, without segments yet. ids are those of the physical columns.
+func (t *Table) newColumnIndex(name string, columns []int, ids []int32) (*columnIndex, error) {
+	ci := &columnIndex{name: name, kind: indexes.BTree, columns: columns, covered: roaring.New()}
+	types := make([]arrow.DataType, len(columns))
+	for i, c := range columns {
+		types[i], ci.fields = t.physical.Field(c).Type, append(ci.fields, ids[c])
 	}
-	return IndexDef{Name: PrimaryIndex, Column: t.keyCols[0]}, true
+	if len(columns) > 1 {
+		ci.kind = indexes.Key
+	}
+	var err error
+	ci.typ, err = btree.PKType(types)
+	return ci, err
+}
+
+// holds reports whether a segment of an entry can answer for the index.
+func (ci *columnIndex) holds(e table.IndexEntry) bool {
+	info, known := indexes.KindOf(e.DetailsType)
+	return known && info.Kind == ci.kind && info.Readable(e.Version) && slices.Equal(e.Fields, ci.fields) && e.BaseID == nil && e.Fragments != nil
 }
 
 // openIndex opens the segments of an index that a base version names, those of prev (may be nil) without reading them
-// again. Any readable BTREE over the column serves; a fragment belongs to the first segment that covers it.
-func (t *Table) openIndex(ctx context.Context, b *base, prev *columnIndex, d IndexDef) (*columnIndex, error) {
-	ci := &columnIndex{name: d.Name, column: d.Column, field: b.fieldIDs[d.Column], covered: roaring.New()}
+// again. Any readable segment of its kind over the columns serves; a fragment belongs to the first one that covers it.
+func (t *Table) openIndex(ctx context.Context, b *base, prev *columnIndex, name string, columns []int) (*columnIndex, error) {
+	ci, err := t.newColumnIndex(name, columns, b.fieldIDs)
+	if err != nil {
+		return nil, err
+	}
 	entries, err := b.ds.Indexes()
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(entries, func(x, y table.IndexEntry) int { return boolOrder(y.Name == d.Name, x.Name == d.Name) })
+	slices.SortStableFunc(entries, func(x, y table.IndexEntry) int { return boolOrder(y.Name == name, x.Name == name) })
 	live := roaring.New()
 	for _, f := range b.frags {
 		live.Add(uint32(f.ID))
@@ -101,16 +121,15 @@ func (t *Table) openIndex(ctx context.Context, b *base, prev *columnIndex, d Ind
 		return ci, nil
 	}
 	for _, e := range entries {
-		if e.Name == d.Name {
+		if e.Name == name {
 			ci.entries = append(ci.entries, e.UUID)
 		}
-		info, known := indexes.KindOf(e.DetailsType)
-		if !known || info.Kind != indexes.BTree || !info.Readable(e.Version) || !slices.Equal(e.Fields, []int32{ci.field}) || e.BaseID != nil || e.Fragments == nil {
+		if !ci.holds(e) {
 			continue
 		}
 		moved, err := history.Segment(ctx, e.UUID, e.Fragments)
 		if err != nil {
-			t.o.Log.Warn("index segment cannot be used", "table", t.root, "index", d.Name, "segment", e.UUID.String(), "error", err)
+			t.o.Log.Warn("index segment cannot be used", "table", t.root, "index", name, "segment", e.UUID.String(), "error", err)
 			continue
 		}
 		mine := roaring.AndNot(roaring.And(moved.Coverage(), live), ci.covered)
@@ -125,10 +144,10 @@ func (t *Table) openIndex(ctx context.Context, b *base, prev *columnIndex, d Ind
 			x, err := btree.Open(ctx, store.NewDir(t.o.Store, indexes.SegmentDir(t.root, e.UUID), t.o.Alloc), btree.OpenOptions{Cache: t.o.Pages})
 			if err != nil {
 				// Why not fatal: the fragments are read instead, so answers stay right.
-				t.o.Log.Warn("index segment cannot be used", "table", t.root, "index", d.Name, "segment", e.UUID.String(), "error", err)
+				t.o.Log.Warn("index segment cannot be used", "table", t.root, "index", name, "segment", e.UUID.String(), "error", err)
 				continue
 			}
-			seg = &indexSegment{entry: e, x: x}
+			seg = &indexSegment{entry: e, x: x, tuples: ci.kind == indexes.Key}
 		}
 		ci.covered.Or(mine)
 		ci.segs = append(ci.segs, segmentUse{indexSegment: seg, frags: mine, moved: moved})
@@ -160,23 +179,20 @@ func (ci *columnIndex) segment(id uuid.UUID) *indexSegment {
 
 // openIndexes opens the primary index and the secondary ones.
 func (t *Table) openIndexes(ctx context.Context, b, prev *base) error {
-	b.pk = &columnIndex{covered: roaring.New()}
-	if d, ok := t.primaryDef(); ok {
-		var old *columnIndex
-		if prev != nil {
-			old = prev.pk
-		}
-		var err error
-		if b.pk, err = t.openIndex(ctx, b, old, d); err != nil {
-			return err
-		}
+	var old *columnIndex
+	if prev != nil {
+		old = prev.pk
+	}
+	var err error
+	if b.pk, err = t.openIndex(ctx, b, old, PrimaryIndex, t.keyCols); err != nil {
+		return err
 	}
 	for i, d := range t.o.Indexes {
 		var old *columnIndex
 		if prev != nil {
 			old = prev.secondary[i]
 		}
-		ci, err := t.openIndex(ctx, b, old, d)
+		ci, err := t.openIndex(ctx, b, old, d.Name, []int{d.Column})
 		if err != nil {
 			return err
 		}
@@ -216,7 +232,7 @@ func (b *base) rowsOf(ctx context.Context, keys []rowkey.Key) ([][]rowaddr.Addr,
 	if len(b.pk.segs) == 0 {
 		return out, nil
 	}
-	sorted, err := btree.KeysOfTuples(b.pk.segs[0].x.Type(), false, keys)
+	sorted, err := btree.KeysOfTuples(b.pk.typ, b.pk.kind == indexes.Key, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +296,7 @@ type segmentRange struct {
 
 // Range implements keyRanger.
 func (r segmentRange) Range(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint64, tombstone bool) (bool, error)) error {
-	return r.u.x.Tuples(r.ctx, false, lo, hi, func(k rowkey.Key, id uint64) (bool, error) {
+	return r.u.x.Tuples(r.ctx, r.u.tuples, lo, hi, func(k rowkey.Key, id uint64) (bool, error) {
 		ids := []uint64{id}
 		keep, err := r.u.place(r.ctx, ids)
 		if err != nil {

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/uuid"
 
 	"lancesql/indexes"
 	"lancesql/indexes/btree"
 	"lancesql/indexes/fragreuse"
 	"lancesql/indexes/store"
-	"lancesql/internal/rowkey"
 	"lancesql/lance/rowaddr"
 	"lancesql/lance/table"
 )
@@ -25,6 +23,7 @@ type BaseInfo struct {
 	Small     int    // fragments far below the size a merge or compaction aims at
 	Rows      uint64 // live rows
 	Deleted   uint64 // rows in deletion vectors
+	Unindexed int    // fragments whose keys are in memory until the next merge, because no segment covers them
 	Shards    int
 }
 
@@ -42,6 +41,9 @@ func (t *Table) Base() BaseInfo {
 	for _, f := range v.base.frags {
 		i.Rows += f.LiveRows()
 		i.Deleted += f.DeletedRows
+		if !v.base.pk.covered.Contains(uint32(f.ID)) {
+			i.Unindexed++
+		}
 		if f.LiveRows() < uint64(t.o.RowsPerFragment)/smallPart {
 			i.Small++
 		}
@@ -152,17 +154,8 @@ func (t *Table) takeIn(ctx context.Context, h Hooks, v *Version, next *table.Dat
 	if err != nil {
 		return err
 	}
-	for _, f := range nb.frags {
-		id := uint32(f.ID)
-		if nb.pk.covered.Contains(id) || old.byID[id] != nil && !old.pk.covered.Contains(id) {
-			continue
-		}
-		err := t.eachKey(ctx, nb.ds, f, nb.fieldIDs, false, func(first uint64, keys []rowkey.Key, _ *array.Boolean) error {
-			return nb.index(id, first, keys)
-		})
-		if err != nil {
-			return fmt.Errorf("index compacted fragment %d: %w", f.ID, err)
-		}
+	if err := t.readKeys(ctx, nb, func(id uint32) bool { return old.byID[id] == nil || old.pk.covered.Contains(id) }); err != nil {
+		return err
 	}
 	to := newRelocation(old, moves)
 	t.latch.Lock()
@@ -272,5 +265,9 @@ func (t *Table) rewriteSegment(ctx context.Context, u segmentUse, moved *fragreu
 	for _, f := range sum.Files {
 		files = append(files, table.IndexFile{Path: f.Name, Size: f.Size})
 	}
-	return indexes.NewEntry(indexes.BTree, id, u.entry.Name, u.entry.Fields[0], nil, nil, files)
+	kind := indexes.BTree
+	if u.tuples {
+		kind = indexes.Key
+	}
+	return indexes.NewEntry(kind, id, u.entry.Name, u.entry.Fields, nil, nil, files)
 }

@@ -77,7 +77,7 @@ func (x *indexScan) collect() error {
 		if !bare.Contains(uint32(f.ID)) {
 			continue
 		}
-		err := eachBatch(x.ctx, v.base.ds, f, []int32{ci.field}, t.o.BatchRows, func(first uint64, rec arrow.RecordBatch) error {
+		err := eachBatch(x.ctx, v.base.ds, f, ci.fields, t.o.BatchRows, func(first uint64, rec arrow.RecordBatch) error {
 			keys, err := t.indexed[x.index].Batch(rec, []int{0})
 			if err != nil {
 				return err

@@ -14,7 +14,6 @@ import (
 
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
-	"lancesql/internal/rowkey"
 	"lancesql/lance/rowaddr"
 	"lancesql/lance/table"
 )
@@ -28,22 +27,13 @@ type Hooks struct {
 // mergeAttemptsMax bounds how often a merge starts over because outside commits arrived.
 const mergeAttemptsMax = 20
 
-// retired is a merged generation, or base key entries no new Version needs, waiting for removal.
+// retired is a merged generation waiting for removal.
 type retired struct {
 	sh     *shard
 	number uint64
 	dir    string
 	state  *genState // nil when found merged at open
 	since  time.Time
-	stale  *staleKeys
-}
-
-// staleKeys are entries of the base key space whose rows the base version `from` no longer holds.
-type staleKeys struct {
-	keys *keySpace
-	from uint64
-	key  []rowkey.Key
-	row  []uint64
 }
 
 // Merge folds all flushed generations into the base table in one commit that carries the merged generation
@@ -74,13 +64,10 @@ type fold struct {
 
 	dead     map[uint32]*roaring.Bitmap // base rows that die, by fragment
 	emitted  []*roaring.Bitmap          // per pending generation: offsets copied, in order
-	keys     []rowkey.Key               // keys of the copied rows, in order, unless the primary index takes them
 	copied   int                        // rows
 	indexes  []*segmentBuilder          // of all indexes
-	primary  bool                       // the primary key is among them
 	zones    *zoneFeed
 	written  []*table.Fragment // new fragments, in order
-	stale    staleKeys
 	writer   *table.FragmentWriter
 	inWriter int64
 }
@@ -91,7 +78,7 @@ func (t *Table) mergeOnce(ctx context.Context) (err error) {
 		return err
 	}
 	defer t.release(v)
-	f := &fold{t: t, v: v, dead: make(map[uint32]*roaring.Bitmap), stale: staleKeys{keys: v.base.keys}}
+	f := &fold{t: t, v: v, dead: make(map[uint32]*roaring.Bitmap)}
 	f.tops = make([]uint64, len(v.gens))
 	for o, gens := range v.gens {
 		for _, g := range gens[:len(gens)-1] {
@@ -111,7 +98,7 @@ func (t *Table) mergeOnce(ctx context.Context) (err error) {
 		}
 	}()
 	f.collectDeaths()
-	if f.indexes, f.primary, err = t.segmentBuilders(ctx, v.base); err != nil {
+	if f.indexes, err = t.segmentBuilders(ctx, v.base); err != nil {
 		return err
 	}
 	if f.zones, err = t.newZoneFeed(v.base); err != nil {
@@ -195,28 +182,15 @@ func (f *fold) copyBatch(ctx context.Context, g *generation, first uint32, rec a
 	if !ok {
 		return errs.Corrupt(g.sh.dir.path, -1, "tombstone column is not boolean")
 	}
-	keys, err := f.t.encoder.Batch(rec, f.t.keyCols)
-	if err != nil {
-		return err
-	}
 	mask := arrowx.NewMask(int(rec.NumRows()))
-	for i := range keys {
+	for i := range int(rec.NumRows()) {
 		off := first + uint32(i)
-		if dead.Contains(off) {
-			continue
-		}
-		if err := f.retireBaseKey(keys[i]); err != nil {
-			return err
-		}
-		if tomb.Value(i) {
+		if dead.Contains(off) || tomb.Value(i) {
 			continue
 		}
 		mask.Set(i)
 		kept.Add(off)
 		f.copied++
-		if !f.primary {
-			f.keys = append(f.keys, keys[i])
-		}
 	}
 	if mask.Count() == 0 {
 		return nil
@@ -227,25 +201,6 @@ func (f *fold) copyBatch(ctx context.Context, g *generation, first uint32, rec a
 	}
 	defer out.Release()
 	return f.write(ctx, out)
-}
-
-// retireBaseKey remembers the base key entries that the merge makes useless.
-func (f *fold) retireBaseKey(k rowkey.Key) error {
-	if len(f.dead) == 0 || !f.v.base.bare {
-		return nil
-	}
-	hits, err := f.v.base.keys.Rows(k)
-	if err != nil {
-		return err
-	}
-	for _, h := range hits {
-		a := rowaddr.Addr(h.Row)
-		if bm := f.dead[a.Fragment()]; bm != nil && bm.Contains(a.Offset()) {
-			f.stale.key = append(f.stale.key, k)
-			f.stale.row = append(f.stale.row, h.Row)
-		}
-	}
-	return nil
 }
 
 // project keeps the masked rows and the physical columns of a generation batch.
@@ -354,16 +309,16 @@ func (f *fold) commit(ctx context.Context) (*table.Dataset, error) {
 // publish indexes the new fragments, translates the deaths that arrived meanwhile and swaps the Version.
 func (f *fold) publish(ctx context.Context, ds *table.Dataset) error {
 	t, old := f.t, f.v.base
-	nb, err := t.openBase(ctx, ds, old, old.keys)
+	nb, err := t.openBase(ctx, ds, old, nil)
 	if err != nil {
+		return t.stop(err)
+	}
+	if err := t.readKeys(ctx, nb, func(uint32) bool { return true }); err != nil { // none, unless the new segment cannot be used
 		return t.stop(err)
 	}
 	deaths := nb.deaths
 	addrs, err := f.newAddresses(nb)
 	if err != nil {
-		return t.stop(err)
-	}
-	if err := f.remember(nb, addrs); err != nil {
 		return t.stop(err)
 	}
 	f.zones.publish(nb)
@@ -394,27 +349,7 @@ func (f *fold) publish(ctx context.Context, ds *table.Dataset) error {
 	for _, g := range f.pending {
 		t.retired = append(t.retired, retired{sh: g.sh, number: g.number, dir: g.dir, state: g.genState, since: now})
 	}
-	if len(f.stale.key) > 0 {
-		f.stale.from = ds.Version()
-		stale := f.stale
-		t.retired = append(t.retired, retired{since: now, stale: &stale})
-	}
 	return nil
-}
-
-// remember keeps the keys of copied rows in memory if no index segment has them.
-func (f *fold) remember(nb *base, addrs []rowaddr.Addr) error {
-	if f.primary {
-		if nb.bare {
-			return fmt.Errorf("version %d has fragments that its primary index does not cover: %w", nb.ds.Version(), errs.ErrConflict)
-		}
-		return nil
-	}
-	rows := make([]uint64, len(addrs))
-	for i, a := range addrs {
-		rows[i] = uint64(a)
-	}
-	return nb.keys.Put(f.keys, rows, nil)
 }
 
 // remaining is the generations of v that were not folded in.

@@ -26,15 +26,27 @@ import (
 	"lancesql/lsm"
 )
 
+// tableSchema has the key id.
 func tableSchema() *arrow.Schema {
-	key := arrow.NewMetadata(
-		[]string{"lance-schema:unenforced-primary-key", "lance-schema:unenforced-primary-key:position"},
-		[]string{"true", "1"})
 	return arrow.NewSchema([]arrow.Field{
 		{Name: "v", Type: arrow.BinaryTypes.String, Nullable: true},
-		{Name: "id", Type: arrow.PrimitiveTypes.Int64, Metadata: key},
+		{Name: "id", Type: arrow.PrimitiveTypes.Int64, Metadata: keyPart("1")},
 		{Name: "n", Type: arrow.PrimitiveTypes.Int32},
 	}, nil)
+}
+
+// compositeSchema has the key (tag, id), which has the order of id: see tag.
+func compositeSchema() *arrow.Schema {
+	f := tableSchema().Fields()
+	f[1].Metadata = keyPart("2")
+	return arrow.NewSchema(append(f, arrow.Field{Name: "tag", Type: arrow.BinaryTypes.String, Metadata: keyPart("1")}), nil)
+}
+
+func tag(id int64) string { return fmt.Sprintf("%07d", id/10) }
+
+func keyPart(position string) arrow.Metadata {
+	return arrow.NewMetadata(
+		[]string{"lance-schema:unenforced-primary-key", "lance-schema:unenforced-primary-key:position"}, []string{"true", position})
 }
 
 // journalRecord is one commit in the caller's journal.
@@ -51,6 +63,9 @@ type model struct {
 	keys  *pkstore.Store
 	table *lsm.Table
 	enc   *rowkey.Encoder
+
+	schema  *arrow.Schema
+	keyCols []int
 
 	journal []journalRecord // what the caller's journal keeps
 	next    uint64          // number of its next record
@@ -76,12 +91,15 @@ func newModelOn(t *testing.T, seed uint64, st objstore.Store) *model {
 	keys, err := pkstore.Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, keys.Close()) })
-	enc, err := lsm.KeyEncoder(tableSchema(), []int{1})
-	require.NoError(t, err)
 	m := &model{
-		t: t, rng: rand.New(rand.NewPCG(seed, 1)), store: st, keys: keys, enc: enc,
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), store: st, keys: keys, schema: tableSchema(), keyCols: []int{1},
 		now: map[int64]int32{}, views: map[uint64]map[int64]int32{}, counts: map[string]int{},
 	}
+	if seed%3 == 1 {
+		m.schema, m.keyCols = compositeSchema(), []int{3, 1}
+	}
+	m.enc, err = lsm.KeyEncoder(m.schema, m.keyCols)
+	require.NoError(t, err)
 	m.zones = lsm.ZoneMapOptions{RowsPerZone: 4, EveryRows: 6 * int64(seed%2), Off: seed%6 == 5}
 	if m.zones.EveryRows == 0 {
 		m.zones.EveryRows = -1
@@ -93,7 +111,7 @@ func newModelOn(t *testing.T, seed uint64, st objstore.Store) *model {
 	case 3:
 		sharding = lsm.Sharding{Column: "id", Identity: true}
 	}
-	require.NoError(t, lsm.CreateSharded(t.Context(), m.openWith(m.store), "db/t.lance", tableSchema(), nil, sharding))
+	require.NoError(t, lsm.CreateSharded(t.Context(), m.openWith(m.store), "db/t.lance", m.schema, nil, sharding))
 	m.open()
 	return m
 }
@@ -141,9 +159,14 @@ func (m *model) truncate() {
 }
 
 func (m *model) key(id int64) rowkey.Key {
-	k, err := m.enc.Row(arrowx.Row{nil, id, nil}, []int{1})
+	k, err := m.enc.Row(m.row(nil, id, 0), m.keyCols)
 	require.NoError(m.t, err)
 	return k
+}
+
+// row is a physical row.
+func (m *model) row(v any, id int64, n int32) arrowx.Row {
+	return arrowx.Row{v, id, n, tag(id)}[:m.schema.NumFields()]
 }
 
 func cell(n int32) any {
@@ -180,7 +203,7 @@ func (m *model) commit() {
 			continue
 		}
 		n := m.rng.Int32N(1000)
-		ops = append(ops, lsm.Op{Key: m.key(id), Row: arrowx.Row{cell(n), id, n}})
+		ops = append(ops, lsm.Op{Key: m.key(id), Row: m.row(cell(n), id, n)})
 		next[id] = n
 	}
 	m.write(ops)
@@ -190,7 +213,7 @@ func (m *model) commit() {
 
 // put writes one row.
 func (m *model) put(id int64, n int32) {
-	m.write([]lsm.Op{{Key: m.key(id), Row: arrowx.Row{cell(n), id, n}}})
+	m.write([]lsm.Op{{Key: m.key(id), Row: m.row(cell(n), id, n)}})
 	m.now = maps.Clone(m.now)
 	m.now[id] = n
 }
@@ -336,7 +359,7 @@ func (m *model) outside() {
 }
 
 func (m *model) appendOutside(ds *table.Dataset, id int64, n int32) {
-	rec, err := arrowx.FromRows(memory.DefaultAllocator, tableSchema(), []arrowx.Row{{cell(n), id, n}})
+	rec, err := arrowx.FromRows(memory.DefaultAllocator, m.schema, []arrowx.Row{m.row(cell(n), id, n)})
 	require.NoError(m.t, err)
 	defer rec.Release()
 	w, err := ds.NewFragmentWriter(m.t.Context())
@@ -398,7 +421,7 @@ func (m *model) checkAt(s uint64, want map[int64]int32) {
 	// own writes: hide one key, replace another, add a third
 	ids := []int64{m.rng.Int64N(40), 50 + m.rng.Int64N(5), 60 + m.rng.Int64N(5)}
 	own := &lsm.Overlay{Keys: []rowkey.Key{m.key(ids[0]), m.key(ids[1]), m.key(ids[2])},
-		Rows: []arrowx.Row{nil, {cell(5), ids[1], int32(5)}, {cell(6), ids[2], int32(6)}}}
+		Rows: []arrowx.Row{nil, m.row(cell(5), ids[1], 5), m.row(cell(6), ids[2], 6)}}
 	over := maps.Clone(want)
 	delete(over, ids[0])
 	over[ids[1]], over[ids[2]] = 5, 6
@@ -431,6 +454,8 @@ func (m *model) checkAt(s uint64, want map[int64]int32) {
 func (m *model) checkIndexes(snap *lsm.Snapshot, want, over map[int64]int32, own *lsm.Overlay) {
 	byN, err := rowkey.NewEncoder([]arrow.DataType{arrow.PrimitiveTypes.Int32})
 	require.NoError(m.t, err)
+	byID, err := rowkey.NewEncoder([]arrow.DataType{arrow.PrimitiveTypes.Int64})
+	require.NoError(m.t, err)
 	byV, err := rowkey.NewEncoder([]arrow.DataType{arrow.BinaryTypes.String})
 	require.NoError(m.t, err)
 	lo, hi := m.rng.Int32N(1000), m.rng.Int32N(1200)
@@ -447,7 +472,7 @@ func (m *model) checkIndexes(snap *lsm.Snapshot, want, over map[int64]int32, own
 		{1, tuple(byN, lo), tuple(byN, hi), func(_ int64, n int32) bool { return n >= lo && n < hi }},
 		{1, "", "", func(int64, int32) bool { return true }},
 		{0, tuple(byV, fmt.Sprint("v", lo)), "", func(_ int64, n int32) bool { v := cell(n); return v != nil && v.(string) >= fmt.Sprint("v", lo) }},
-		{2, m.key(int64(lo) % 50), m.key(70), func(id int64, _ int32) bool { return id >= int64(lo)%50 && id < 70 }},
+		{2, tuple(byID, int64(lo)%50), tuple(byID, int64(70)), func(id int64, _ int32) bool { return id >= int64(lo)%50 && id < 70 }},
 	} {
 		for _, o := range []*lsm.Overlay{nil, own} {
 			rows := maps.Clone(want)

@@ -129,18 +129,24 @@ func (t *Table) loadBase(ctx context.Context, ds *table.Dataset) (*base, error) 
 	if err != nil {
 		return nil, err
 	}
+	return b, t.readKeys(ctx, b, func(uint32) bool { return true })
+}
+
+// readKeys puts the keys of those wanted fragments into memory that the primary index of b does not cover.
+func (t *Table) readKeys(ctx context.Context, b *base, wanted func(id uint32) bool) error {
 	for _, f := range b.frags {
-		if b.pk.covered.Contains(uint32(f.ID)) {
+		id := uint32(f.ID)
+		if b.pk.covered.Contains(id) || !wanted(id) {
 			continue
 		}
-		err := t.eachKey(ctx, ds, f, b.fieldIDs, false, func(first uint64, keys []rowkey.Key, _ *array.Boolean) error {
-			return b.index(uint32(f.ID), first, keys)
+		err := t.eachKey(ctx, b.ds, f, b.fieldIDs, false, func(first uint64, keys []rowkey.Key, _ *array.Boolean) error {
+			return b.index(id, first, keys)
 		})
 		if err != nil {
-			return nil, fmt.Errorf("index keys of fragment %d: %w", f.ID, err)
+			return fmt.Errorf("index keys of fragment %d: %w", f.ID, err)
 		}
 	}
-	return b, nil
+	return nil
 }
 
 // index adds the live rows among keys, which lie at first, first+1, … of the fragment.

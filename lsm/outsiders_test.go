@@ -31,9 +31,9 @@ func TestOverwrittenWhileClosed(t *testing.T) {
 	require.NoError(t, m.table.Close(t.Context()))
 	ds, err := table.Open(t.Context(), m.store, "db/t.lance")
 	require.NoError(t, err)
-	rec, err := arrowx.FromRows(memory.DefaultAllocator, tableSchema(), []arrowx.Row{{cell(7), int64(100), int32(7)}})
+	rec, err := arrowx.FromRows(memory.DefaultAllocator, m.schema, []arrowx.Row{m.row(cell(7), 100, 7)})
 	require.NoError(t, err)
-	ds, err = ds.Overwrite(t.Context(), table.Records(tableSchema(), rec), table.WriteOptions{})
+	ds, err = ds.Overwrite(t.Context(), table.Records(m.schema, rec), table.WriteOptions{})
 	require.NoError(t, err)
 	require.Nil(t, ds.MemWAL(), "the premise: an overwrite drops the entry")
 	m.now = map[int64]int32{100: 7}
@@ -62,12 +62,12 @@ func strangerIn(t *testing.T, m *model) *lsm.Table {
 func TestShardOfAnotherWriter(t *testing.T) {
 	m := newModel(t, 2)
 	s := strangerIn(t, m)
-	st, err := s.Stage(t.Context(), []lsm.Op{{Key: m.key(1), Row: arrowx.Row{cell(5), int64(1), int32(5)}}})
+	st, err := s.Stage(t.Context(), []lsm.Op{{Key: m.key(1), Row: m.row(cell(5), 1, 5)}})
 	require.NoError(t, err)
 	require.NoError(t, s.Append(t.Context(), st))
 	st.Release()
 	require.NoError(t, s.Close(t.Context()))
-	_, err = m.table.Stage(t.Context(), []lsm.Op{{Key: m.key(1), Row: arrowx.Row{cell(6), int64(1), int32(6)}}})
+	_, err = m.table.Stage(t.Context(), []lsm.Op{{Key: m.key(1), Row: m.row(cell(6), 1, 6)}})
 	require.ErrorIs(t, err, errs.ErrPoisoned)
 	require.NoError(t, m.table.Close(t.Context()))
 	m.now = map[int64]int32{1: 5}

@@ -177,7 +177,7 @@ func TestFollowConcurrently(t *testing.T) {
 		for n := int32(1); n <= rounds; n++ {
 			// First key 1, then key 2: a prefix has both equal, or key 1 ahead by one.
 			for _, id := range []int64{1, 2} {
-				st, err := m.table.Stage(ctx, []lsm.Op{{Key: m.key(id), Row: arrowx.Row{nil, id, n}}})
+				st, err := m.table.Stage(ctx, []lsm.Op{{Key: m.key(id), Row: m.row(nil, id, n)}})
 				if err != nil {
 					t.Error(err)
 					return

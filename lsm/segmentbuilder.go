@@ -39,17 +39,14 @@ type segmentRun struct {
 	frags  []uint32
 }
 
-// segmentBuilders returns a builder for each index of a base version. primary says whether the first is that of the
-// primary key.
-func (t *Table) segmentBuilders(ctx context.Context, b *base) (list []*segmentBuilder, primary bool, err error) {
+// segmentBuilders returns a builder for each index of a base version, that of the primary key first.
+func (t *Table) segmentBuilders(ctx context.Context, b *base) ([]*segmentBuilder, error) {
 	next := uint32(b.ds.NextFragmentID())
-	if _, primary = t.primaryDef(); primary {
-		s := &segmentBuilder{t: t, ci: b.pk, next: next}
-		s.bare = func(counts func(rowaddr.Addr) bool, _ *roaring.Bitmap) (btree.Stream, error) {
-			return s.memoryStream(b, counts), nil
-		}
-		list = append(list, s)
+	pk := &segmentBuilder{t: t, ci: b.pk, next: next}
+	pk.bare = func(counts func(rowaddr.Addr) bool, _ *roaring.Bitmap) (btree.Stream, error) {
+		return pk.memoryStream(b, counts), nil
 	}
+	list := []*segmentBuilder{pk}
 	for _, ci := range b.secondary {
 		s := &segmentBuilder{t: t, ci: ci, next: next}
 		s.bare = func(counts func(rowaddr.Addr) bool, frags *roaring.Bitmap) (btree.Stream, error) {
@@ -59,18 +56,16 @@ func (t *Table) segmentBuilders(ctx context.Context, b *base) (list []*segmentBu
 	}
 	for _, s := range list {
 		if err := s.fresh(); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 	}
-	return list, primary, nil
+	return list, nil
 }
 
 func (s *segmentBuilder) fresh() (err error) {
-	s.cur, err = btree.NewSorter(s.keyType(), 0, s.t.o.Alloc)
+	s.cur, err = btree.NewSorter(s.ci.typ, 0, s.t.o.Alloc)
 	return err
 }
-
-func (s *segmentBuilder) keyType() arrow.DataType { return s.t.physical.Field(s.ci.column).Type }
 
 // add takes the values of rows first, first+1, … of new fragment number nth.
 func (s *segmentBuilder) add(nth int, first uint64, rec arrow.RecordBatch) error {
@@ -78,7 +73,12 @@ func (s *segmentBuilder) add(nth int, first uint64, rec arrow.RecordBatch) error
 	for i := range ids {
 		ids[i] = uint64(rowaddr.New(s.next+uint32(nth), uint32(first)+uint32(i)))
 	}
-	return s.cur.Add(btree.Batch{Values: rec.Column(s.ci.column), IDs: ids})
+	values, err := btree.PKValues(s.t.o.Alloc, rec, s.ci.columns)
+	if err != nil {
+		return fmt.Errorf("values of index %s: %w", s.ci.name, err)
+	}
+	defer values.Release()
+	return s.cur.Add(btree.Batch{Values: values, IDs: ids})
 }
 
 // endFragment says that new fragment number nth is complete.
@@ -154,7 +154,7 @@ func (s *segmentBuilder) finish(ctx context.Context, b *base, dead map[uint32]*r
 		return fmt.Errorf("name an index segment: %w", err)
 	}
 	dir := store.NewDir(s.t.o.Store, indexes.SegmentDir(s.t.root, id), s.t.o.Alloc)
-	sum, err := btree.Merge(ctx, dir, s.keyType(), streams, btree.Options{Allocator: s.t.o.Alloc})
+	sum, err := btree.Merge(ctx, dir, s.ci.typ, streams, btree.Options{Allocator: s.t.o.Alloc})
 	if err != nil {
 		return fmt.Errorf("segment of index %s: %w", s.ci.name, err)
 	}
@@ -162,7 +162,7 @@ func (s *segmentBuilder) finish(ctx context.Context, b *base, dead map[uint32]*r
 	for _, f := range sum.Files {
 		files = append(files, table.IndexFile{Path: f.Name, Size: f.Size})
 	}
-	entry, err := indexes.NewEntry(indexes.BTree, id, s.ci.name, s.ci.field, cover, nil, files)
+	entry, err := indexes.NewEntry(s.ci.kind, id, s.ci.name, s.ci.fields, cover, nil, files)
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (s *segmentBuilder) memoryStream(b *base, counts func(rowaddr.Addr) bool) b
 
 // columnStream sorts the values of the indexed column in fragments that no segment covers.
 func (s *segmentBuilder) columnStream(ctx context.Context, b *base, counts func(rowaddr.Addr) bool, frags *roaring.Bitmap) (btree.Stream, error) {
-	sorter, err := btree.NewSorter(s.keyType(), 0, s.t.o.Alloc)
+	sorter, err := btree.NewSorter(s.ci.typ, 0, s.t.o.Alloc)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (s *segmentBuilder) columnStream(ctx context.Context, b *base, counts func(
 		if !frags.Contains(uint32(f.ID)) {
 			continue
 		}
-		err := eachBatch(ctx, b.ds, f, []int32{s.ci.field}, s.t.o.BatchRows, func(first uint64, rec arrow.RecordBatch) error {
+		err := eachBatch(ctx, b.ds, f, s.ci.fields, s.t.o.BatchRows, func(first uint64, rec arrow.RecordBatch) error {
 			ids, kept := make([]uint64, 0, rec.NumRows()), make([]int, 0, rec.NumRows())
 			for i := range int(rec.NumRows()) {
 				if at := rowaddr.New(uint32(f.ID), uint32(first)+uint32(i)); counts(at) {
@@ -248,10 +248,18 @@ func (s *segmentBuilder) columnStream(ctx context.Context, b *base, counts func(
 	return sorter.Stream(), nil
 }
 
-// keyValues turns keys of one column back into an array of its type.
+// keyValues turns keys into an array of the primary index's values.
 func (t *Table) keyValues(keys []rowkey.Key) (arrow.Array, error) {
-	typ := t.physical.Field(t.keyCols[0]).Type
-	b := array.NewBuilder(t.o.Alloc, typ)
+	if len(t.keyCols) > 1 {
+		b := array.NewBinaryBuilder(t.o.Alloc, arrow.BinaryTypes.Binary)
+		defer b.Release()
+		b.Reserve(len(keys))
+		for _, k := range keys {
+			b.AppendString(string(k))
+		}
+		return b.NewArray(), nil
+	}
+	b := array.NewBuilder(t.o.Alloc, t.physical.Field(t.keyCols[0]).Type)
 	defer b.Release()
 	b.Reserve(len(keys))
 	for _, k := range keys {

@@ -50,7 +50,7 @@ func (t *Table) writeIndexes(ctx context.Context, root string, s *schema.Schema,
 		for _, f := range sum.Files {
 			files = append(files, table.IndexFile{Path: f.Name, Size: f.Size})
 		}
-		e, err := indexes.NewEntry(indexes.BTree, id, d.Name, s.FieldByName(t.physical.Field(d.Column).Name).ID, roaring.BitmapOf(0), nil, files)
+		e, err := indexes.NewEntry(indexes.BTree, id, d.Name, []int32{s.FieldByName(t.physical.Field(d.Column).Name).ID}, roaring.BitmapOf(0), nil, files)
 		if err != nil {
 			return nil, err
 		}

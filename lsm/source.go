@@ -50,7 +50,7 @@ type base struct {
 	deleted   map[uint32]*roaring.Bitmap // deletion vectors, absent = none
 	fieldIDs  []int32                    // by physical column position
 	deaths    *DeathLog
-	pk        *columnIndex   // over the primary key; no segments if that has several columns
+	pk        *columnIndex   // over the primary key
 	secondary []*columnIndex // by place in Options.Indexes
 	zones     *zoneMaps
 	bare      bool      // there are fragments that pk does not cover: their keys are in memory

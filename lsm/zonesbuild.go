@@ -220,7 +220,7 @@ func (z *zoneFeed) write(ctx context.Context, c *zoneColumn, typ arrow.DataType,
 		return err
 	}
 	files := []table.IndexFile{{Path: w.File.Name, Size: w.File.Size}}
-	entry, err := indexes.NewEntry(indexes.ZoneMap, id, c.name, c.field, w.Fragments, w.Details, files)
+	entry, err := indexes.NewEntry(indexes.ZoneMap, id, c.name, []int32{c.field}, w.Fragments, w.Details, files)
 	if err != nil {
 		return err
 	}

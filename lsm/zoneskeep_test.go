@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lancesql/indexes"
-	"lancesql/internal/arrowx"
 	"lancesql/internal/predicate"
 	"lancesql/lance/table"
 	"lancesql/lsm"
@@ -42,7 +41,7 @@ func (m *model) fill(from, n int64) {
 	}
 	for id := from; id < from+n; id++ {
 		next[id] = int32(id % 1000)
-		ops = append(ops, lsm.Op{Key: m.key(id), Row: arrowx.Row{cell(next[id]), id, next[id]}})
+		ops = append(ops, lsm.Op{Key: m.key(id), Row: m.row(cell(next[id]), id, next[id])})
 	}
 	m.write(ops)
 	m.now = next
@@ -172,7 +171,7 @@ func TestZoneMapSegmentsAreFew(t *testing.T) {
 	for i := range int64(25) {
 		m.fill(i*100, 2+(i*37)%40)
 		entries, covered, fragments := m.zoneEntries()
-		require.Len(t, entries, 3)
+		require.Len(t, entries, m.schema.NumFields())
 		for _, name := range zoneNames() {
 			require.LessOrEqual(t, len(entries[name]), 3, name)
 			require.Equal(t, fragments, covered[name], name)

@@ -8,7 +8,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
-	"lancesql/internal/arrowx"
 	"lancesql/internal/objstore"
 	"lancesql/internal/testkit/oracle"
 	"lancesql/lance/table"
@@ -20,7 +19,7 @@ func TestPylanceUsesTheZoneMaps(t *testing.T) {
 	root := t.TempDir()
 	st, err := objstore.OpenLocal(vfs.Default, root)
 	require.NoError(t, err)
-	m := newModelOn(t, 4, st)
+	m := newModelOn(t, 0, st)
 	m.noIndexes, m.zones.Off = true, false
 	require.NoError(t, m.table.Close(t.Context()))
 	m.open()
@@ -33,10 +32,10 @@ func TestPylanceUsesTheZoneMaps(t *testing.T) {
 		var ops []lsm.Op
 		for i := range 200 >> round {
 			id := round*1000 + int64(i)
-			ops = append(ops, lsm.Op{Key: m.key(id), Row: arrowx.Row{cell(int32(i)), id, int32(round*100) + int32(i)}})
+			ops = append(ops, lsm.Op{Key: m.key(id), Row: m.row(cell(int32(i)), id, int32(round*100)+int32(i))})
 		}
 		m.write(ops)
-		m.write([]lsm.Op{{Key: m.key(1)}, {Key: m.key(2), Row: arrowx.Row{nil, int64(2), int32(round)}}, {Key: m.key(round * 1000)}})
+		m.write([]lsm.Op{{Key: m.key(1)}, {Key: m.key(2), Row: m.row(nil, 2, int32(round))}, {Key: m.key(round * 1000)}})
 		merge()
 	}
 	ds, err := table.Open(t.Context(), st, "db/t.lance")

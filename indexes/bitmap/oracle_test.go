@@ -111,7 +111,7 @@ func build(t testing.TB, tb *indextable.Table, c indextable.Column, fragments *r
 	}
 	w, err := b.Finish(ctx)
 	require.NoError(t, err)
-	e, err := indexes.NewEntry(indexes.Bitmap, id, "b_"+c.Name, tb.Field(c.Name), fragments, nil, []table.IndexFile{{Path: w.File.Name, Size: w.File.Size}})
+	e, err := indexes.NewEntry(indexes.Bitmap, id, "b_"+c.Name, []int32{tb.Field(c.Name)}, fragments, nil, []table.IndexFile{{Path: w.File.Name, Size: w.File.Size}})
 	require.NoError(t, err)
 	return e
 }

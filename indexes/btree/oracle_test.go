@@ -228,7 +228,7 @@ func indexColumn(t testing.TB, st objstore.Store, d *table.Dataset, f *schema.Fi
 	for _, info := range sum.Files {
 		files = append(files, table.IndexFile{Path: info.Name, Size: info.Size})
 	}
-	e, err := indexes.NewEntry(indexes.BTree, id, f.Name+"_idx", f.ID, in, nil, files)
+	e, err := indexes.NewEntry(indexes.BTree, id, f.Name+"_idx", []int32{f.ID}, in, nil, files)
 	require.NoError(t, err)
 	return e
 }
@@ -326,7 +326,7 @@ func TestTheyReadCorners(t *testing.T) {
 		require.NoError(t, err)
 		_, err = btree.Build(t.Context(), store.NewDir(st, indexes.SegmentDir(tableRoot, id), nil), typ, batches(), btree.Options{})
 		require.NoError(t, err)
-		e, err := indexes.NewEntry(indexes.BTree, id, f.Name+"_idx", f.ID, roaring.New(), nil, nil)
+		e, err := indexes.NewEntry(indexes.BTree, id, f.Name+"_idx", []int32{f.ID}, roaring.New(), nil, nil)
 		require.NoError(t, err)
 		op.New = append(op.New, e)
 	}

@@ -62,31 +62,6 @@ func (sp *Space) Put(keys []rowkey.Key, rows []uint64, tombstone []bool) (err er
 	if len(rows) != len(keys) || tombstone != nil && len(tombstone) != len(keys) {
 		return fmt.Errorf("put %d keys with %d rows and %d flags: %w", len(keys), len(rows), len(tombstone), errs.ErrInvalid)
 	}
-	return sp.write(keys, rows, func(b *pebble.Batch, i int) error {
-		var value []byte
-		if tombstone != nil && tombstone[i] {
-			value = []byte{tombstoneValue}
-		}
-		op := b.SetDeferred(spaceLen+len(keys[i])+rowLen, len(value))
-		sp.appendEntry(op.Key[:0], keys[i], rows[i])
-		copy(op.Value, value)
-		return op.Finish()
-	})
-}
-
-// Remove removes the entries (keys[i], rows[i]), all or none; absent ones are ignored.
-func (sp *Space) Remove(keys []rowkey.Key, rows []uint64) (err error) {
-	if len(rows) != len(keys) {
-		return fmt.Errorf("remove %d keys with %d rows: %w", len(keys), len(rows), errs.ErrInvalid)
-	}
-	return sp.write(keys, rows, func(b *pebble.Batch, i int) error {
-		op := b.DeleteDeferred(spaceLen + len(keys[i]) + rowLen)
-		sp.appendEntry(op.Key[:0], keys[i], rows[i])
-		return op.Finish()
-	})
-}
-
-func (sp *Space) write(keys []rowkey.Key, rows []uint64, add func(*pebble.Batch, int) error) (err error) {
 	if err := sp.enter(); err != nil {
 		return err
 	}
@@ -98,7 +73,14 @@ func (sp *Space) write(keys []rowkey.Key, rows []uint64, add func(*pebble.Batch,
 	b := sp.s.db.NewBatchWithSize(size + 16)
 	defer func() { _ = b.Close() }()
 	for i := range keys {
-		if err := add(b, i); err != nil {
+		var value []byte
+		if tombstone != nil && tombstone[i] {
+			value = []byte{tombstoneValue}
+		}
+		op := b.SetDeferred(spaceLen+len(keys[i])+rowLen, len(value))
+		sp.appendEntry(op.Key[:0], keys[i], rows[i])
+		copy(op.Value, value)
+		if err := op.Finish(); err != nil {
 			return fmt.Errorf("key space %d: %w", sp.id, err)
 		}
 	}

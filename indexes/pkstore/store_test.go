@@ -97,19 +97,12 @@ func TestAgainstModel(t *testing.T) {
 			for i := range keys {
 				keys[i], rows[i], tombs[i] = tuple(rng), uint64(rng.IntN(40)), rng.IntN(3) == 0
 			}
-			if step%3 == 2 {
-				require.NoError(t, sp.Remove(keys, rows))
-				for i, k := range keys {
-					delete(m[k], rows[i])
+			require.NoError(t, sp.Put(keys, rows, tombs))
+			for i, k := range keys {
+				if m[k] == nil {
+					m[k] = map[uint64]bool{}
 				}
-			} else {
-				require.NoError(t, sp.Put(keys, rows, tombs))
-				for i, k := range keys {
-					if m[k] == nil {
-						m[k] = map[uint64]bool{}
-					}
-					m[k][rows[i]] = tombs[i]
-				}
+				m[k][rows[i]] = tombs[i]
 			}
 			lo, hi := tuple(rng), tuple(rng)
 			switch rng.IntN(5) {
@@ -199,7 +192,6 @@ func TestLengthsMustAgree(t *testing.T) {
 	sp := open(t).New()
 	require.ErrorIs(t, sp.Put([]rowkey.Key{key(1)}, nil, nil), errs.ErrInvalid)
 	require.ErrorIs(t, sp.Put([]rowkey.Key{key(1)}, []uint64{1}, []bool{}), errs.ErrInvalid)
-	require.ErrorIs(t, sp.Remove([]rowkey.Key{key(1)}, nil), errs.ErrInvalid)
 }
 
 // Many entries pass through pebble's tables, and a dropped space leaves nothing to find.

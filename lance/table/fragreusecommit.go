@@ -30,7 +30,7 @@ func remappable(e *pb.IndexMetadata) bool {
 	for _, k := range [...]struct {
 		suffix string
 		newest int32
-	}{{"BTreeIndexDetails", 1}, {"BitmapIndexDetails", 1}, {"LabelListIndexDetails", 2}} {
+	}{{"BTreeIndexDetails", 1}, {"BitmapIndexDetails", 1}, {"LabelListIndexDetails", 2}, {"lancesql.KeyIndexDetails", 0}} {
 		if hasTypeSuffix(e, k.suffix) {
 			return e.GetIndexVersion() >= 0 && e.GetIndexVersion() <= k.newest
 		}

@@ -122,8 +122,9 @@ type CreateIndex struct {
 
 // Rewrite replaces groups of fragments by others with the same live rows. Index entries lose the old fragments, so that
 // the moved rows are scanned, except those that are remapped in the same commit and, with DeferRemap, those of kinds whose
-// addresses readers translate (BTREE, BITMAP, LABEL_LIST): where their rows went is recorded in the fragment reuse entry.
-// It is refused in tables with stable row ids or a history that cannot be maintained (errs.ErrUnsupported).
+// addresses readers translate (BTREE, BITMAP, LABEL_LIST, and this engine's KEY): where their rows went is recorded in the
+// fragment reuse entry. It is refused in tables with stable row ids or a history that cannot be maintained
+// (errs.ErrUnsupported).
 // Spec: Fragment Reuse Index, "Use Case 1" and "Use Case 2".
 type Rewrite struct {
 	Groups     []RewriteGroup

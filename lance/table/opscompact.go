@@ -18,7 +18,7 @@ type CompactOptions struct {
 	MaxDeletedFraction float64
 	// KeepIndexed leaves fragments alone that an index covers.
 	KeepIndexed bool
-	// DeferRemap records where the rows went, so that BTREE, BITMAP and LABEL_LIST indexes keep answering for them.
+	// DeferRemap records where the rows went, so that BTREE, BITMAP, LABEL_LIST and KEY indexes keep answering for them.
 	DeferRemap bool
 	// SmallRows joins only fragments of fewer live rows than this; 0: FragmentRows.
 	SmallRows uint64

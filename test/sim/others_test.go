@@ -295,7 +295,7 @@ func outsideIndex(ctx context.Context, st objstore.Store, ds *table.Dataset, nam
 	for _, f := range sum.Files {
 		files = append(files, table.IndexFile{Path: f.Name, Size: f.Size})
 	}
-	entry, err := indexes.NewEntry(indexes.BTree, id, name, ds.Schema().FieldByName("n").ID, cover, nil, files)
+	entry, err := indexes.NewEntry(indexes.BTree, id, name, []int32{ds.Schema().FieldByName("n").ID}, cover, nil, files)
 	if err != nil {
 		return err
 	}
