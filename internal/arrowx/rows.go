@@ -37,6 +37,10 @@ func FromRows(mem memory.Allocator, schema *arrow.Schema, rows []Row) (arrow.Rec
 		if !Supported(f.Type) {
 			return nil, fmt.Errorf("column %q of type %s: %w", f.Name, f.Type, errs.ErrUnsupported)
 		}
+		if col := column(f.Type, rows, c); col != nil {
+			cols = append(cols, col)
+			continue
+		}
 		b := array.NewBuilder(mem, f.Type)
 		b.Reserve(len(rows))
 		for r, row := range rows {
