@@ -7,6 +7,7 @@ import (
 	"lancesql/internal/clock"
 	"lancesql/internal/logfile"
 	"lancesql/internal/objstore"
+	"lancesql/lsm"
 )
 
 // Components are the parts of an engine that are not numbers. The zero value works.
@@ -17,11 +18,21 @@ type Components struct {
 	// Journal replaces the commit journal under Config.DataDir. Without it, a given Store gets one in memory, which holds
 	// nothing back once Close has returned nil. The engine does not close it.
 	Journal *logfile.Dir
-	// Freshness returns a table's own bound for Config.Freshness: 0 = the server's, negative = off. It may be nil and
-	// must not block.
-	Freshness func(*TableEntry) time.Duration
+	// TableOptions returns what a table's definition asks for. It may be nil and must not block.
+	TableOptions func(*TableEntry) TableOptions
 	// Log receives life cycle and trouble; nil discards.
 	Log *slog.Logger
 	// Clock is the source of time; nil is the system's.
 	Clock clock.Clock
+}
+
+// TableOptions are settings of one table. The zero value is the server's defaults. They are asked for whenever they count,
+// so a changed definition needs no reopening.
+type TableOptions struct {
+	Freshness time.Duration // instead of Config.Freshness: 0 = that, negative = off
+	lsm.Tuning
+	NoCompaction bool // fragments are joined only by Optimize and Recluster
+	// RemapFrom is how often the rows of an index segment move before background compaction rewrites it: 0 = 4,
+	// negative = never.
+	RemapFrom int
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"lancesql/engine/lock"
 	"lancesql/engine/sched"
@@ -19,7 +18,7 @@ import (
 
 // Engine is one open data directory. All methods are safe for concurrent use.
 //
-// Immutable after Open: cfg, store, log, clock, keys, locks, jobs, catalog, journal, release, tableFreshness. Own
+// Immutable after Open: cfg, store, log, clock, keys, locks, jobs, catalog, journal, release, tableOptionsOf. Own
 // synchronisation: views, seq, commits, counters, behind, fresh, stalls. tablesMu guards tables, reclaimed and wasOpen. failed is
 // set once, by the first durability error, and stops all later commits.
 type Engine struct {
@@ -38,7 +37,7 @@ type Engine struct {
 	guard   *dirGuard    // of it; nil without one
 	follow  *following   // of an engine opened for reading only, else nil
 
-	tableFreshness func(*TableEntry) time.Duration // nil = every table has the server's
+	tableOptionsOf func(*TableEntry) TableOptions // nil = every table has the server's
 
 	planted planted
 

@@ -112,11 +112,11 @@ func TestFreshness(t *testing.T) {
 	d, err := diskOn(vfs.NewMem())
 	require.NoError(t, err)
 	e, err := Open(t.Context(), smallConfig(), Components{Store: d.store, Journal: d.journal, Clock: now,
-		Freshness: func(t *TableEntry) time.Duration {
+		TableOptions: func(t *TableEntry) TableOptions {
 			if t.Name == "u" {
-				return -1
+				return TableOptions{Freshness: -1}
 			}
-			return 0
+			return TableOptions{}
 		}})
 	require.NoError(t, err)
 	ctx := t.Context()

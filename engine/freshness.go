@@ -132,12 +132,7 @@ func (ot *openTable) settlePending(began time.Time) {
 }
 
 func (ot *openTable) queueFresh(since time.Time) {
-	own := time.Duration(0)
-	// Why the catalog: the definition may have changed since the table was opened.
-	if entry := ot.e.Catalog().TableByID(ot.entry.ID); entry != nil && ot.e.tableFreshness != nil {
-		own = ot.e.tableFreshness(entry)
-	}
-	ot.e.fresh.add(ot.entry.ID, since, own, ot.e.fireFresh())
+	ot.e.fresh.add(ot.entry.ID, since, ot.options().Freshness, ot.e.fireFresh())
 }
 
 // fireFresh is what the timer calls; nil when jobs run only on demand.

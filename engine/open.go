@@ -32,7 +32,7 @@ func openWith(ctx context.Context, cfg Config, c Components, p planted) (*Engine
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, store: c.Store, log: c.Log, clock: c.Clock, tableFreshness: c.Freshness,
+	e := &Engine{cfg: cfg, store: c.Store, log: c.Log, clock: c.Clock, tableOptionsOf: c.TableOptions,
 		tables: make(map[TableID]*openTable), reclaimed: make(map[TableID]reclaims), wasOpen: make(map[TableID]bool), planted: p}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)

@@ -31,7 +31,8 @@ func (e *Engine) Optimize(ctx context.Context, id TableID) (done Optimized, err 
 		return done, err
 	}
 	err = e.withTable(ctx, id, func(ot *openTable) error {
-		done.Compacted, err = ot.table.Compact(ctx, e.mergeHooks(), lsm.Compaction{RemapFrom: 1})
+		ot.tune()
+		done.Compacted, err = ot.table.Compact(ctx, e.mergeHooks(), lsm.Compaction{RemapFrom: 1, CatchUp: true})
 		if errors.Is(err, errs.ErrUnsupported) {
 			done.Unsupported, err = err, nil
 		}
@@ -75,6 +76,9 @@ func (e *Engine) withTable(ctx context.Context, id TableID, f func(*openTable) e
 
 // compactLater asks for a compaction if the base is worth one.
 func (ot *openTable) compactLater() {
+	if ot.options().NoCompaction {
+		return
+	}
 	b := ot.table.Base()
 	if b.Small > compactSmall || b.Deleted*100 > (b.Rows+b.Deleted)*compactDeleted {
 		ot.submit(sched.Compact, false, ot.compact)
@@ -83,7 +87,12 @@ func (ot *openTable) compactLater() {
 
 // compact rewrites one group of fragments, so that merges do not wait long, and asks for the next.
 func (ot *openTable) compact(ctx context.Context) error {
-	done, err := ot.table.Compact(ctx, ot.e.mergeHooks(), lsm.Compaction{Small: true, Groups: 1, RemapFrom: compactRemap})
+	o := ot.options()
+	if o.RemapFrom == 0 {
+		o.RemapFrom = compactRemap
+	}
+	ot.table.Tune(o.Tuning)
+	done, err := ot.table.Compact(ctx, ot.e.mergeHooks(), lsm.Compaction{Small: true, Groups: 1, RemapFrom: o.RemapFrom})
 	switch {
 	case foreign(err):
 		return ot.e.reclaim(ctx, ot, err)

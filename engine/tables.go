@@ -178,6 +178,18 @@ func (e *Engine) openTables() []*openTable {
 	return list
 }
 
+// options returns what the table's definition asks for now.
+func (ot *openTable) options() TableOptions {
+	// Why the catalog: the definition may have changed since the table was opened.
+	if entry := ot.e.Catalog().TableByID(ot.entry.ID); entry != nil && ot.e.tableOptionsOf != nil {
+		return ot.e.tableOptionsOf(entry)
+	}
+	return TableOptions{}
+}
+
+// tune lets the table's next merge or rewrite follow the definition.
+func (ot *openTable) tune() { ot.table.Tune(ot.options().Tuning) }
+
 func (ot *openTable) key(row arrowx.Row) (rowkey.Key, error) {
 	if len(row) != len(ot.allColumns) {
 		return "", fmt.Errorf("row has %d cells, table has %d columns: %w", len(row), len(ot.allColumns), errs.ErrInvalid)

@@ -55,6 +55,7 @@ func (ot *openTable) merge(ctx context.Context) error {
 // upkeep runs a flush or merge and asks for what follows from it.
 func (ot *openTable) upkeep(ctx context.Context, run func(context.Context) error) error {
 	began := ot.e.clock.Now()
+	ot.tune()
 	err := run(ctx)
 	if foreign(err) {
 		return ot.e.reclaim(ctx, ot, err)

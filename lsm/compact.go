@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/google/uuid"
 
 	"lancesql/indexes"
 	"lancesql/indexes/btree"
 	"lancesql/indexes/fragreuse"
 	"lancesql/indexes/store"
+	"lancesql/internal/errs"
 	"lancesql/lance/rowaddr"
 	"lancesql/lance/table"
 )
@@ -44,7 +46,7 @@ func (t *Table) Base() BaseInfo {
 		if !v.base.pk.covered.Contains(uint32(f.ID)) {
 			i.Unindexed++
 		}
-		if f.LiveRows() < uint64(t.o.RowsPerFragment)/smallPart {
+		if f.LiveRows() < uint64(t.tuning().FragmentRows)/smallPart {
 			i.Small++
 		}
 	}
@@ -60,12 +62,15 @@ type Compaction struct {
 	Groups int
 	// RemapFrom rewrites index segments whose rows have moved at least this many times; 0 = none.
 	RemapFrom int
+	// CatchUp gives fragments their zones as soon as the rows that wait for them fill one.
+	CatchUp bool
 }
 
 // Compacted is what Compact did.
 type Compacted struct {
 	table.Compacted
 	Remapped int // index segments rewritten
+	CaughtUp int // index segments added for fragments that had been without
 	Trimmed  int // steps of the reuse history forgotten
 }
 
@@ -85,8 +90,15 @@ func (t *Table) Compact(ctx context.Context, h Hooks, o Compaction) (done Compac
 	if _, err := t.adopt(ctx, h); err != nil {
 		return done, fmt.Errorf("adopt outside commits: %w", err)
 	}
+	lost := 0
 	for range compactRoundsMax {
 		step, err := t.compactBase(ctx, h, o)
+		for ; errors.Is(err, errs.ErrConflict) && lost < rewriteAttemptsMax; lost++ {
+			if _, err := t.adopt(ctx, h); err != nil {
+				return done, fmt.Errorf("adopt outside commits: %w", err)
+			}
+			step, err = t.compactBase(ctx, h, o)
+		}
 		if err != nil {
 			return done, err
 		}
@@ -97,6 +109,16 @@ func (t *Table) Compact(ctx context.Context, h Hooks, o Compaction) (done Compac
 		if step.Groups == 0 || o.Groups > 0 && done.Groups >= o.Groups {
 			break
 		}
+	}
+	for o.CatchUp {
+		n, err := t.catchUp(ctx, h)
+		if err != nil {
+			return done, err
+		}
+		if n == 0 {
+			break
+		}
+		done.CaughtUp += n
 	}
 	if o.RemapFrom <= 0 {
 		return done, nil
@@ -117,31 +139,42 @@ func (t *Table) Compact(ctx context.Context, h Hooks, o Compaction) (done Compac
 	if done.Trimmed > 0 {
 		n++
 	}
-	return done, t.takeIn(ctx, h, v, last, n, nil)
+	return done, t.takeIn(ctx, h, v, last, n, stays(v.base))
 }
 
-// compactBase is one commit of a compaction, taken in.
-func (t *Table) compactBase(ctx context.Context, h Hooks, o Compaction) (table.Compacted, error) {
+// catchUp commits segments over fragments that scans have none for, and returns how many.
+func (t *Table) catchUp(ctx context.Context, h Hooks) (int, error) {
 	v, err := t.newest()
 	if err != nil {
-		return table.Compacted{}, err
+		return 0, err
 	}
 	defer t.release(v)
-	c := table.CompactOptions{FragmentRows: uint64(t.o.RowsPerFragment), DeferRemap: true, GroupsMax: o.Groups}
-	if o.Small {
-		c.SmallRows = uint64(t.o.RowsPerFragment) / smallPart
+	zones, err := t.newZoneFeed(v.base)
+	if err != nil {
+		return 0, err
 	}
-	next, done, err := v.base.ds.Compact(ctx, c)
-	if err != nil || done.Groups == 0 {
-		return table.Compacted{}, err
+	change, err := zones.finish(ctx, zoneBatch{gone: roaring.New(), rows: int64(zones.zoneRows()), read: true})
+	if err != nil || len(change.added) == 0 {
+		t.discardSegments(ctx, change.added)
+		return 0, err
 	}
-	// Durable: the rows lie elsewhere from here on; what memory does not follow now, the next adoption does.
-	return done, t.takeIn(ctx, h, v, next, 1, done.Moves)
+	next, err := v.base.ds.Commit(ctx, table.CreateIndex{New: change.added, Removed: change.replaced})
+	if refused(err) {
+		t.discardSegments(ctx, change.added)
+	}
+	if errors.Is(err, errs.ErrConflict) {
+		_, err := t.adopt(ctx, h) // the caller comes again
+		return len(change.added), err
+	}
+	if err != nil {
+		return 0, fmt.Errorf("index fragments of %s: %w", t.root, err)
+	}
+	return len(change.added), t.takeIn(ctx, h, v, next, 1, stays(v.base))
 }
 
 // takeIn takes in commits of our own that made version next of v's: rows moved, or nothing did. Since every death is known
 // with its time, the Floor stays. If somebody else has committed in between, all is adopted.
-func (t *Table) takeIn(ctx context.Context, h Hooks, v *Version, next *table.Dataset, commits int, moves []table.Move) error {
+func (t *Table) takeIn(ctx context.Context, h Hooks, v *Version, next *table.Dataset, commits int, to relocation) error {
 	if commits == 0 {
 		return nil
 	}
@@ -157,65 +190,15 @@ func (t *Table) takeIn(ctx context.Context, h Hooks, v *Version, next *table.Dat
 	if err := t.readKeys(ctx, nb, func(id uint32) bool { return old.byID[id] == nil || old.pk.covered.Contains(id) }); err != nil {
 		return err
 	}
-	to := newRelocation(old, moves)
 	t.latch.Lock()
 	defer t.latch.Unlock()
-	old.deaths.each(func(at rowaddr.Addr, d death) {
-		if at, ok := to.place(at); ok {
-			nb.deaths.Kill(at, d.seq, d.killer)
-		}
-	})
+	dead, deaths := old.deaths.sorted()
+	to(dead, func(i int, at rowaddr.Addr) { nb.deaths.Kill(at, deaths[i].seq, deaths[i].killer) })
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	cur := t.chain[len(t.chain)-1] // Why: commits, freezes and flushes went on, but nothing else swaps the base
 	t.publishLocked(&Version{base: nb, set: cur.set, gens: cur.gens, floor: cur.floor})
 	return nil
-}
-
-// relocation says where rows of a base went.
-type relocation struct {
-	old   *base
-	moved map[uint32]movedFragment
-}
-
-// movedFragment is a fragment whose live rows come after `before` others of its group.
-type movedFragment struct {
-	before uint64
-	to     []*table.Fragment
-}
-
-func newRelocation(old *base, moves []table.Move) relocation {
-	r := relocation{old: old, moved: make(map[uint32]movedFragment)}
-	for _, m := range moves {
-		before := uint64(0)
-		for _, f := range m.Old {
-			r.moved[uint32(f.ID)] = movedFragment{before: before, to: m.New}
-			before += f.LiveRows()
-		}
-	}
-	return r
-}
-
-// place returns the address of a row today; ok is false if it was dropped.
-func (r relocation) place(at rowaddr.Addr) (rowaddr.Addr, bool) {
-	m, moved := r.moved[at.Fragment()]
-	if !moved {
-		return at, r.old.alive(at)
-	}
-	if !r.old.alive(at) {
-		return 0, false
-	}
-	n := m.before + uint64(at.Offset())
-	if dv := r.old.deleted[at.Fragment()]; dv != nil {
-		n -= dv.Rank(at.Offset())
-	}
-	for _, f := range m.to {
-		if n < f.PhysicalRows {
-			return rowaddr.New(uint32(f.ID), uint32(n)), true
-		}
-		n -= f.PhysicalRows
-	}
-	return 0, false
 }
 
 // remap rewrites the segments of v whose rows have moved at least from times, each in a commit of its own. It returns the

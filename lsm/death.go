@@ -1,6 +1,8 @@
 package lsm
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -197,4 +199,20 @@ func (d *DeathLog) each(visit func(a rowaddr.Addr, rec death)) {
 			visit(rowaddr.New(k.frag, it.Next()), death{killer: k.killer})
 		}
 	}
+}
+
+// sorted returns all records by ascending address.
+func (d *DeathLog) sorted() ([]rowaddr.Addr, []death) {
+	type record struct {
+		at rowaddr.Addr
+		death
+	}
+	var list []record
+	d.each(func(at rowaddr.Addr, rec death) { list = append(list, record{at, rec}) })
+	slices.SortFunc(list, func(a, b record) int { return cmp.Compare(a.at, b.at) })
+	at, deaths := make([]rowaddr.Addr, len(list)), make([]death, len(list))
+	for i, r := range list {
+		at[i], deaths[i] = r.at, r.death
+	}
+	return at, deaths
 }

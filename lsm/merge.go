@@ -62,14 +62,12 @@ type fold struct {
 	pending []*generation // shard by shard, ascending
 	tops    []uint64      // by shard: highest generation folded in, 0 = none
 
-	dead     map[uint32]*roaring.Bitmap // base rows that die, by fragment
-	emitted  []*roaring.Bitmap          // per pending generation: offsets copied, in order
-	copied   int                        // rows
-	indexes  []*segmentBuilder          // of all indexes
-	zones    *zoneFeed
-	written  []*table.Fragment // new fragments, in order
-	writer   *table.FragmentWriter
-	inWriter int64
+	dead    map[uint32]*roaring.Bitmap // base rows that die, by fragment
+	emitted []*roaring.Bitmap          // per pending generation: offsets copied, in order
+	copied  int                        // rows
+	indexes []*segmentBuilder          // of all indexes
+	zones   *zoneFeed
+	sink    *fragmentSink
 }
 
 func (t *Table) mergeOnce(ctx context.Context) (err error) {
@@ -92,11 +90,6 @@ func (t *Table) mergeOnce(ctx context.Context) (err error) {
 	if len(f.pending) == 0 {
 		return nil
 	}
-	defer func() {
-		if f.writer != nil {
-			f.writer.Abort()
-		}
-	}()
 	f.collectDeaths()
 	if f.indexes, err = t.segmentBuilders(ctx, v.base); err != nil {
 		return err
@@ -104,6 +97,11 @@ func (t *Table) mergeOnce(ctx context.Context) (err error) {
 	if f.zones, err = t.newZoneFeed(v.base); err != nil {
 		return err
 	}
+	f.sink = &fragmentSink{ds: v.base.ds, rows: t.tuning().FragmentRows, feeds: []rowFeed{f.zones}}
+	for _, s := range f.indexes {
+		f.sink.feeds = append(f.sink.feeds, s)
+	}
+	defer f.sink.abort()
 	if err := f.copyRows(ctx); err != nil {
 		return err
 	}
@@ -152,7 +150,7 @@ func (f *fold) copyRows(ctx context.Context) error {
 		}
 		f.emitted = append(f.emitted, kept)
 	}
-	return f.finishFragment(ctx)
+	return f.sink.endFragment(ctx)
 }
 
 func (f *fold) copyGeneration(ctx context.Context, g *generation, dead, kept *roaring.Bitmap) error {
@@ -200,7 +198,7 @@ func (f *fold) copyBatch(ctx context.Context, g *generation, first uint32, rec a
 		return err
 	}
 	defer out.Release()
-	return f.write(ctx, out)
+	return f.sink.write(ctx, out)
 }
 
 // project keeps the masked rows and the physical columns of a generation batch.
@@ -214,54 +212,10 @@ func (t *Table) project(rec arrow.RecordBatch, mask *arrowx.Mask) (arrow.RecordB
 	return array.NewRecordBatch(t.physical, rows.Columns()[:n], rows.NumRows()), nil
 }
 
-func (f *fold) write(ctx context.Context, rec arrow.RecordBatch) error {
-	if f.writer == nil {
-		w, err := f.v.base.ds.NewFragmentWriter(ctx)
-		if err != nil {
-			return err
-		}
-		f.writer, f.inWriter = w, 0
-	}
-	if err := f.writer.Write(rec); err != nil {
-		return err
-	}
-	for _, s := range f.indexes {
-		if err := s.add(len(f.written), uint64(f.inWriter), rec); err != nil {
-			return err
-		}
-	}
-	if err := f.zones.add(uint64(f.inWriter), rec); err != nil {
-		return err
-	}
-	if f.inWriter += rec.NumRows(); f.inWriter >= f.t.o.RowsPerFragment {
-		return f.finishFragment(ctx)
-	}
-	return nil
-}
-
-func (f *fold) finishFragment(ctx context.Context) error {
-	if f.writer == nil {
-		return nil
-	}
-	frag, err := f.writer.Finish(ctx)
-	f.writer = nil
-	if err != nil {
-		return err
-	}
-	for _, s := range f.indexes {
-		if err := s.endFragment(len(f.written)); err != nil {
-			return err
-		}
-	}
-	f.zones.endFragment()
-	f.written = append(f.written, frag)
-	return nil
-}
-
 // commit writes the deletion vectors and the one Update transaction.
 func (f *fold) commit(ctx context.Context) (*table.Dataset, error) {
 	b := f.v.base
-	op := table.Update{NewFragments: f.written}
+	op := table.Update{NewFragments: f.sink.written}
 	for o, top := range f.tops {
 		if top > 0 {
 			op.Merged = append(op.Merged, table.MergedGeneration{Shard: f.v.set.list[o].dir.id, Generation: top})
@@ -291,17 +245,23 @@ func (f *fold) commit(ctx context.Context) (*table.Dataset, error) {
 	}
 	for _, s := range f.indexes {
 		if err := s.finish(ctx, b, f.dead, &op); err != nil {
-			f.t.discardSegments(ctx, op)
+			f.t.discardSegments(ctx, op.NewIndexes)
 			return nil, err
 		}
 	}
-	if err := f.zones.finish(ctx, &op); err != nil {
-		f.t.discardSegments(ctx, op)
+	gone := roaring.New()
+	for _, id := range op.RemovedFragmentIDs {
+		gone.Add(uint32(id))
+	}
+	change, err := f.zones.finish(ctx, zoneBatch{gone: gone, first: uint32(b.ds.NextFragmentID()), rows: f.zones.options.EveryRows, read: true})
+	op.NewIndexes, op.ReplacedIndexes = append(op.NewIndexes, change.added...), append(op.ReplacedIndexes, change.replaced...)
+	if err != nil {
+		f.t.discardSegments(ctx, op.NewIndexes)
 		return nil, err
 	}
 	ds, err := b.ds.Commit(ctx, op)
 	if errors.Is(err, errs.ErrConflict) {
-		f.t.discardSegments(ctx, op)
+		f.t.discardSegments(ctx, op.NewIndexes)
 	}
 	return ds, err
 }
@@ -370,14 +330,14 @@ func (f *fold) newAddresses(nb *base) ([]rowaddr.Addr, error) {
 			fresh = append(fresh, frag)
 		}
 	}
-	if len(fresh) != len(f.written) {
+	if len(fresh) != len(f.sink.written) {
 		return nil, fmt.Errorf("merge wrote %d fragments, version %d has %d new ones: %w",
-			len(f.written), nb.ds.Version(), len(fresh), errs.ErrConflict)
+			len(f.sink.written), nb.ds.Version(), len(fresh), errs.ErrConflict)
 	}
 	addrs := make([]rowaddr.Addr, 0, f.copied)
 	for i, frag := range fresh {
-		if frag.PhysicalRows != f.written[i].PhysicalRows {
-			return nil, fmt.Errorf("new fragment %d has %d rows, wrote %d: %w", frag.ID, frag.PhysicalRows, f.written[i].PhysicalRows, errs.ErrConflict)
+		if frag.PhysicalRows != f.sink.written[i].PhysicalRows {
+			return nil, fmt.Errorf("new fragment %d has %d rows, wrote %d: %w", frag.ID, frag.PhysicalRows, f.sink.written[i].PhysicalRows, errs.ErrConflict)
 		}
 		for off := range uint32(frag.PhysicalRows) {
 			addrs = append(addrs, rowaddr.New(uint32(frag.ID), off))

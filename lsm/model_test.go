@@ -290,7 +290,7 @@ func (m *model) step() {
 func (m *model) compact() {
 	visible := m.visible
 	defer func() { require.Equal(m.t, visible, m.visible, "the Floor stays") }()
-	done, err := m.table.Compact(m.t.Context(), m.hooks(), lsm.Compaction{Small: m.rng.IntN(2) == 0, Groups: m.rng.IntN(3), RemapFrom: m.rng.IntN(4)})
+	done, err := m.table.Compact(m.t.Context(), m.hooks(), lsm.Compaction{Small: m.rng.IntN(2) == 0, Groups: m.rng.IntN(3), RemapFrom: m.rng.IntN(4), CatchUp: m.rng.IntN(4) == 0})
 	require.NoError(m.t, err)
 	if done.Groups > 0 {
 		m.counts["compacted"]++

@@ -314,12 +314,12 @@ func appendCell(b array.Builder, v any) error {
 }
 
 // discardSegments removes the files of segments that no commit named; what remains is swept with the old versions.
-func (t *Table) discardSegments(ctx context.Context, op table.Update) {
+func (t *Table) discardSegments(ctx context.Context, list []table.IndexEntry) {
 	var err error
-	for _, e := range op.NewIndexes {
+	for _, e := range list {
 		err = errors.Join(err, t.o.Store.RemoveAll(context.WithoutCancel(ctx), indexes.SegmentDir(t.root, e.UUID)))
 	}
 	if err != nil {
-		t.o.Log.Warn("remove index segments of a merge that failed", "table", t.root, "error", err)
+		t.o.Log.Warn("remove index segments that no version names", "table", t.root, "error", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -29,6 +30,8 @@ type Table struct {
 	keyCols   []int
 	encoder   *rowkey.Encoder
 	indexed   []*rowkey.Encoder // of each secondary index's column
+
+	tuned atomic.Pointer[Tuning] // nil: as the options say
 
 	follow *follower // of a table that is opened for reading only, else nil
 

@@ -32,6 +32,7 @@ const zoneSegmentsMax = 3
 type ZoneMapOptions struct {
 	Off         bool   // none are written; those that are there are still used
 	RowsPerZone uint64 // 0: zonemap.RowsPerZoneDefault
+	Version     int32  // of the statistics: 0, which every Lance reads, or 1, which Lance 14 passes over
 	// EveryRows is how many rows are merged before the next segments are written; the fragments since are scanned. 0:
 	// 262,144, negative: at every merge.
 	EveryRows int64
@@ -52,7 +53,7 @@ type zoneMaps struct {
 type zoneColumn struct {
 	name  string // of the index that merges write
 	field int32
-	kept  bool // merges write it
+	kept  bool // merges write it, unless the table keeps none
 	segs  []*zoneSegment
 	dead  []uuid.UUID // segments of ours that cover nothing any more
 }
@@ -99,10 +100,10 @@ func (t *Table) openZones(b, prev *base) error {
 	b.zones = &zoneMaps{columns: make([]zoneColumn, t.physical.NumFields()), pending: make(map[uint32][]*zonemap.Stats)}
 	for i, f := range t.physical.Fields() {
 		c := zoneColumn{name: ZoneMapIndex(f.Name), field: b.fieldIDs[i]}
-		c.kept = !t.o.ZoneMaps.Off && zonemap.Supports(f.Type) && t.nameIsFree(c, names)
+		c.kept = zonemap.Supports(f.Type) && t.nameIsFree(c, names)
 		covered := roaring.New()
 		for _, e := range slices.Backward(byField[c.field]) { // newest first: see zoneFeed.load
-			own := e.Name == c.name && e.Version == 0
+			own := e.Name == c.name
 			mine := roaring.AndNot(roaring.And(e.Fragments, live), covered)
 			if mine.IsEmpty() {
 				if own {

@@ -19,27 +19,28 @@ import (
 type zoneFeed struct {
 	t        *Table
 	b        *base
+	options  ZoneMapOptions
 	builders []*zonemap.Builder // by physical position; nil: no zone map is kept
 	done     [][]*zonemap.Stats // of the new fragments, in order
 	rows     int64              // in them
 }
 
 func (t *Table) newZoneFeed(b *base) (*zoneFeed, error) {
-	z := &zoneFeed{t: t, b: b, builders: make([]*zonemap.Builder, len(b.zones.columns))}
+	z := &zoneFeed{t: t, b: b, options: t.tuning().ZoneMaps, builders: make([]*zonemap.Builder, len(b.zones.columns))}
 	for i := range b.zones.columns {
-		if !b.zones.columns[i].kept {
+		if !b.zones.columns[i].kept || z.options.Off {
 			continue
 		}
 		var err error
-		if z.builders[i], err = zonemap.NewBuilder(t.physical.Field(i).Type, zonemap.Options{RowsPerZone: t.o.ZoneMaps.RowsPerZone}); err != nil {
+		if z.builders[i], err = zonemap.NewBuilder(t.physical.Field(i).Type, zonemap.Options{RowsPerZone: z.options.RowsPerZone}); err != nil {
 			return nil, err
 		}
 	}
 	return z, nil
 }
 
-// add takes the rows first, first+1, … of the fragment being written; rec has the physical columns.
-func (z *zoneFeed) add(first uint64, rec arrow.RecordBatch) error {
+// add implements rowFeed.
+func (z *zoneFeed) add(_ int, first uint64, rec arrow.RecordBatch) error {
 	for i, b := range z.builders {
 		if b == nil {
 			continue
@@ -52,8 +53,8 @@ func (z *zoneFeed) add(first uint64, rec arrow.RecordBatch) error {
 	return nil
 }
 
-// endFragment says that the fragment is complete.
-func (z *zoneFeed) endFragment() {
+// endFragment implements rowFeed.
+func (z *zoneFeed) endFragment(int) error {
 	stats := make([]*zonemap.Stats, len(z.builders))
 	for i, b := range z.builders {
 		if b != nil {
@@ -61,36 +62,50 @@ func (z *zoneFeed) endFragment() {
 		}
 	}
 	z.done = append(z.done, stats)
+	return nil
 }
 
-// finish adds one segment for each column to op, which deletes what it names from the base version, if enough rows wait
-// for one: over the new fragments, those still without zones, and the smaller segments.
-func (z *zoneFeed) finish(ctx context.Context, op *table.Update) error {
-	gone := roaring.New()
-	for _, id := range op.RemovedFragmentIDs {
-		gone.Add(uint32(id))
+// zoneBatch says of which fragments a zoneFeed writes zones.
+type zoneBatch struct {
+	gone  *roaring.Bitmap // fragments of the base version that the commit removes
+	first uint32          // id of the first new fragment; the others follow
+	rows  int64           // nothing is written while fewer rows wait for zones
+	read  bool            // fragments whose statistics are not known are read
+}
+
+// segmentChange is what a commit does to the segments of indexes.
+type segmentChange struct {
+	added    []table.IndexEntry
+	replaced []uuid.UUID
+}
+
+// finish writes one segment for each column, if enough rows wait for one: over the new fragments, those still without
+// zones, and the smaller segments. What was written is in the change beside an error as well.
+func (z *zoneFeed) finish(ctx context.Context, o zoneBatch) (change segmentChange, err error) {
+	gone := o.gone
+	if z.options.Off {
+		return change, nil
 	}
 	if err := z.load(ctx); err != nil {
-		return err
+		return change, err
 	}
-	unread := z.unread(gone)
+	var unread []*table.Fragment
+	if o.read {
+		unread = z.unread(gone)
+	}
 	waiting := z.rows
+	fragments := make(map[uint32][]*zonemap.Stats, len(z.done))
 	for id := range z.b.zones.pending {
-		if !gone.Contains(id) {
+		if stats := z.pending(id); stats != nil && !gone.Contains(id) {
+			fragments[id] = stats
 			waiting += int64(z.b.byID[id].PhysicalRows)
 		}
 	}
 	for _, f := range unread {
 		waiting += int64(f.PhysicalRows)
 	}
-	if waiting == 0 || waiting < z.t.o.ZoneMaps.EveryRows {
-		return nil
-	}
-	fragments := make(map[uint32][]*zonemap.Stats, len(z.done))
-	for id, stats := range z.b.zones.pending {
-		if !gone.Contains(id) {
-			fragments[id] = stats
-		}
+	if waiting == 0 || waiting < o.rows {
+		return change, nil
 	}
 	for _, f := range unread {
 		stats, err := z.read(ctx, f)
@@ -101,12 +116,11 @@ func (z *zoneFeed) finish(ctx context.Context, op *table.Update) error {
 			// Why not fatal: a damaged fragment must not hold up merges.
 			z.t.o.Log.Warn("fragment gets no zones", "table", z.t.root, "fragment", f.ID, "error", err)
 		default:
-			return fmt.Errorf("zones of fragment %d: %w", f.ID, err)
+			return change, fmt.Errorf("zones of fragment %d: %w", f.ID, err)
 		}
 	}
-	next := uint32(z.b.ds.NextFragmentID())
 	for n, stats := range z.done {
-		fragments[next+uint32(n)] = stats
+		fragments[o.first+uint32(n)] = stats
 	}
 	for i := range z.b.zones.columns {
 		c := &z.b.zones.columns[i]
@@ -119,11 +133,30 @@ func (z *zoneFeed) finish(ctx context.Context, op *table.Update) error {
 		if len(parts) == 0 {
 			continue
 		}
-		if err := z.write(ctx, c, z.t.physical.Field(i).Type, parts, gone, op); err != nil {
-			return fmt.Errorf("zone map of column %s: %w", z.t.physical.Field(i).Name, err)
+		if err := z.write(ctx, c, z.t.physical.Field(i).Type, parts, gone, &change); err != nil {
+			return change, fmt.Errorf("zone map of column %s: %w", z.t.physical.Field(i).Name, err)
 		}
 	}
-	return nil
+	return change, nil
+}
+
+// zoneRows is how many rows make a zone.
+func (z *zoneFeed) zoneRows() uint64 {
+	if z.options.RowsPerZone == 0 {
+		return zonemap.RowsPerZoneDefault
+	}
+	return z.options.RowsPerZone
+}
+
+// pending returns the statistics of a fragment that wait for their segment; nil if there are none of today's zone size.
+func (z *zoneFeed) pending(fragment uint32) []*zonemap.Stats {
+	want := z.zoneRows()
+	for _, s := range z.b.zones.pending[fragment] {
+		if s != nil && s.RowsPerZone() != want {
+			return nil
+		}
+	}
+	return z.b.zones.pending[fragment]
 }
 
 // load loads the segments of all columns, so that it is known which fragments they have zones of. The bitmaps of their
@@ -150,7 +183,7 @@ func (z *zoneFeed) unread(gone *roaring.Bitmap) []*table.Fragment {
 	rows := uint64(0)
 	for _, f := range z.b.frags {
 		id := uint32(f.ID)
-		if z.b.zones.pending[id] != nil || gone.Contains(id) || len(z.missing(id)) == 0 {
+		if z.pending(id) != nil || gone.Contains(id) || len(z.missing(id)) == 0 {
 			continue
 		}
 		if rows += f.PhysicalRows; rows > zoneUnreadMax && len(out) > 0 {
@@ -191,13 +224,13 @@ func (z *zoneFeed) read(ctx context.Context, f *table.Fragment) ([]*zonemap.Stat
 }
 
 // write writes the segment of one column over parts and the smaller segments.
-func (z *zoneFeed) write(ctx context.Context, c *zoneColumn, typ arrow.DataType, parts []zonemap.Part, gone *roaring.Bitmap, op *table.Update) error {
+func (z *zoneFeed) write(ctx context.Context, c *zoneColumn, typ arrow.DataType, parts []zonemap.Part, gone *roaring.Bitmap, change *segmentChange) error {
 	joined, err := z.joined(ctx, c, typ, parts)
 	if err != nil {
 		return err
 	}
 	for _, s := range joined {
-		op.ReplacedIndexes = append(op.ReplacedIndexes, s.entry.UUID)
+		change.replaced = append(change.replaced, s.entry.UUID)
 		if s.x == nil {
 			continue // of use to nobody any more
 		}
@@ -210,12 +243,12 @@ func (z *zoneFeed) write(ctx context.Context, c *zoneColumn, typ arrow.DataType,
 			}
 		}
 	}
-	op.ReplacedIndexes = append(op.ReplacedIndexes, c.dead...)
+	change.replaced = append(change.replaced, c.dead...)
 	id, err := uuid.NewRandom()
 	if err != nil {
 		return fmt.Errorf("name an index segment: %w", err)
 	}
-	w, err := zonemap.Write(ctx, store.NewDir(z.t.o.Store, indexes.SegmentDir(z.t.root, id), z.t.o.Alloc), parts, zonemap.WriteOptions{Memory: z.t.o.Alloc})
+	w, err := zonemap.Write(ctx, store.NewDir(z.t.o.Store, indexes.SegmentDir(z.t.root, id), z.t.o.Alloc), parts, zonemap.WriteOptions{Version: z.options.Version, Memory: z.t.o.Alloc})
 	if err != nil {
 		return err
 	}
@@ -225,7 +258,7 @@ func (z *zoneFeed) write(ctx context.Context, c *zoneColumn, typ arrow.DataType,
 		return err
 	}
 	entry.Version = w.Version
-	op.NewIndexes = append(op.NewIndexes, entry)
+	change.added = append(change.added, entry)
 	return nil
 }
 
@@ -247,7 +280,7 @@ func (z *zoneFeed) joined(ctx context.Context, c *zoneColumn, typ arrow.DataType
 			return nil, err
 		case x == nil:
 			out = append(out, s)
-		case x.RowsPerZone() == parts[0].Stats.RowsPerZone():
+		case x.RowsPerZone() == parts[0].Stats.RowsPerZone() && x.Version() == z.options.Version:
 			own = append(own, s)
 		}
 	}

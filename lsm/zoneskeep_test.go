@@ -224,3 +224,69 @@ func TestOldSnapshotWithZones(t *testing.T) {
 	require.Equal(t, map[int64]int32{0: 0, 1: 1, 2: 2, 3: 3, 4: 4}, m.scan(snap, spec, nil))
 	require.Positive(t, m.spared.RowsPruned)
 }
+
+// A compaction takes the fragments it rewrites out of the old segments and gives the new ones theirs, in the version that
+// moves the rows; what waits for its segment does not hinder it.
+func TestZoneMapsOfCompactions(t *testing.T) {
+	m := newModel(t, 0)
+	m.reopen(lsm.ZoneMapOptions{RowsPerZone: 4, EveryRows: 12})
+	for i := range int64(6) {
+		m.fill(100*i, 5)
+	}
+	m.write([]lsm.Op{{Key: m.key(201)}, {Key: m.key(401)}})
+	delete(m.now, 201)
+	delete(m.now, 401)
+	m.fill(900, 1)
+	_, before, _ := m.zoneEntries()
+	done, err := m.table.Compact(t.Context(), m.hooks(), lsm.Compaction{})
+	require.NoError(t, err)
+	require.NotZero(t, done.Groups)
+	_, covered, fragments := m.zoneEntries()
+	for _, name := range zoneNames() {
+		require.NotZero(t, before[name], name)
+		require.Equal(t, fragments, covered[name], name)
+	}
+	m.check()
+	p := m.pruning()
+	require.Equal(t, p.Fragments, p.FragmentsPruned)
+}
+
+// OPTIMIZE gives zones to whatever has none, once.
+func TestZoneMapsCatchUp(t *testing.T) {
+	m := newModel(t, 0)
+	m.reopen(lsm.ZoneMapOptions{RowsPerZone: 4, EveryRows: 1000})
+	m.fill(0, 9)
+	m.fill(100, 9)
+	ds, err := table.Open(t.Context(), m.store, "db/t.lance")
+	require.NoError(t, err)
+	m.appendOutside(ds, 5000, 7)
+	m.now[5000] = 7
+	entries, _, _ := m.zoneEntries()
+	require.Empty(t, entries)
+	done, err := m.table.Compact(t.Context(), m.hooks(), lsm.Compaction{CatchUp: true})
+	require.NoError(t, err)
+	require.Equal(t, 3, done.CaughtUp)
+	_, covered, fragments := m.zoneEntries()
+	for _, name := range zoneNames() {
+		require.Equal(t, fragments, covered[name], name)
+	}
+	m.check()
+	done, err = m.table.Compact(t.Context(), m.hooks(), lsm.Compaction{CatchUp: true})
+	require.NoError(t, err)
+	require.Zero(t, done)
+
+	// Another zone size is for what is written from then on.
+	m.table.Tune(lsm.Tuning{ZoneMaps: lsm.ZoneMapOptions{RowsPerZone: 2, EveryRows: -1}})
+	m.fill(200, 6)
+	m.check()
+	later, covered, fragments := m.zoneEntries()
+	for _, name := range zoneNames() {
+		require.Len(t, later[name], 2, name)
+		require.Equal(t, fragments, covered[name], name)
+	}
+	m.table.Tune(lsm.Tuning{ZoneMaps: lsm.ZoneMapOptions{Off: true}})
+	m.fill(300, 6)
+	_, off, _ := m.zoneEntries()
+	require.Equal(t, covered, off)
+	m.check()
+}

@@ -156,11 +156,11 @@ func (n *adminNode) optimize(ctx *sql.Context, entry *engine.TableEntry, row fun
 		return []sql.Row{row("Error", mapToSQLError(err).Message), row("status", "Operation failed")}, nil
 	case done.Unsupported != nil:
 		return []sql.Row{row("note", "Fragments are left as they are: "+done.Unsupported.Error()), row("status", "OK")}, nil
-	case done.Groups == 0 && done.Remapped == 0 && done.Trimmed == 0 && len(done.Removed) == 0:
+	case done.Groups == 0 && done.Remapped == 0 && done.CaughtUp == 0 && done.Trimmed == 0 && len(done.Removed) == 0:
 		return []sql.Row{row("status", "OK")}, nil
 	}
-	text := fmt.Sprintf("%d fragments became %d; %d index segments rewritten; %d files and folders removed",
-		done.FragmentsRemoved, done.FragmentsAdded, done.Remapped, len(done.Removed))
+	text := fmt.Sprintf("%d fragments became %d; %d index segments rewritten, %d added; %d files and folders removed",
+		done.FragmentsRemoved, done.FragmentsAdded, done.Remapped, done.CaughtUp, len(done.Removed))
 	return []sql.Row{row("note", text), row("status", "OK")}, nil
 }
 

@@ -37,7 +37,7 @@ func TestFreshnessOfTable(t *testing.T) {
 // TestFreshnessReachesTheEngine: a table with a bound of its own is merged by it although the server's is off.
 func TestFreshnessReachesTheEngine(t *testing.T) {
 	e, err := engine.Open(context.Background(), engine.Config{Freshness: engine.NoFreshness},
-		engine.Components{Store: objstore.NewMem(), Journal: logfile.Memory(), Freshness: sqlbackend.TableFreshness})
+		engine.Components{Store: objstore.NewMem(), Journal: logfile.Memory(), TableOptions: sqlbackend.TableOptions})
 	require.NoError(t, err)
 	r := serve(t, e)
 	db := r.open("")

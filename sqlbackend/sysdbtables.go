@@ -45,7 +45,7 @@ func tableRows(p *Provider) []sql.Row {
 				continue
 			}
 			bound := p.engine.Freshness()
-			if own := TableFreshness(t); own != 0 {
+			if own := TableOptions(t).Freshness; own != 0 {
 				bound = max(own, 0)
 			}
 			row := sql.Row{d.Name, t.Name, t.Path, int8(0), uint64(bound / time.Second)}

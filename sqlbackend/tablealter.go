@@ -158,7 +158,7 @@ func (t *Table) RenameIndex(ctx *sql.Context, from, to string) error {
 
 // ModifyComment implements sql.CommentAlterableTable.
 func (t *Table) ModifyComment(ctx *sql.Context, comment string) error {
-	if _, err := freshnessOf(comment); err != nil {
+	if _, err := tableOptionsOf(comment); err != nil {
 		return err
 	}
 	return t.changeShape(ctx, func(s *shape) error {

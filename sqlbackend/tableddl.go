@@ -69,7 +69,7 @@ func (d *Database) createTable(ctx *sql.Context, name string, schema sql.Primary
 	if err != nil {
 		return err
 	}
-	if _, err := freshnessOf(comment); err != nil {
+	if _, err := tableOptionsOf(comment); err != nil {
 		return err
 	}
 	b, err := s.marshal()

@@ -48,7 +48,7 @@ func serve(args []string, stdout, stderr io.Writer) error {
 	if o.ReadOnly {
 		open = engine.OpenReadOnly
 	}
-	e, err := open(ctx, o.engine(), engine.Components{Log: log, Freshness: sqlbackend.TableFreshness})
+	e, err := open(ctx, o.engine(), engine.Components{Log: log, TableOptions: sqlbackend.TableOptions})
 	if err != nil {
 		return err
 	}

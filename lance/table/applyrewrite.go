@@ -31,6 +31,9 @@ func (o Rewrite) apply(ctx context.Context, b *builder) error {
 	}
 	b.fragments = slices.DeleteFunc(slices.Clone(b.fragments), func(f *Fragment) bool { return gone[f.ID] })
 	b.txn.Operation = &pb.Transaction_Rewrite{Rewrite: op}
+	for _, id := range o.Removed {
+		b.indices = slices.DeleteFunc(b.indices, func(e *pb.IndexMetadata) bool { return string(e.GetUuid().GetUuid()) == string(id[:]) })
+	}
 	done := make(map[string]bool) // entries of this commit, by identifier
 	if err := b.replaceIndexes(o.Remapped, op, done); err != nil {
 		return err
@@ -66,12 +69,20 @@ func (b *builder) rewriteGroup(g RewriteGroup, gone map[uint64]bool) (*pb.Rewrit
 		gone[f.ID] = true
 		before += was.LiveRows()
 	}
+	for _, f := range g.Read {
+		if now := b.parent.fragment(f.ID); now != nil && (!gone[f.ID] || !filesRemain(f, now) || f.DeletedRows > now.DeletedRows) {
+			return nil, bad("fragment %d was not read as it is in version %d", f.ID, b.parent.m.Version)
+		}
+	}
 	from := len(b.added)
 	for _, f := range g.New {
+		if f != nil && f.Deletion != nil && (g.Read == nil || f.DeletedRows != f.Deletion.rows() || f.LiveRows() == 0) {
+			return nil, bad("new fragment %d with deleted rows", f.ID)
+		}
 		if err := b.place(f); err != nil {
 			return nil, err
 		}
-		after += f.PhysicalRows
+		after += f.LiveRows()
 	}
 	if before != after {
 		return nil, bad("%d live rows became %d", before, after)
@@ -84,6 +95,8 @@ func (b *builder) place(f *Fragment) error {
 	if f == nil || f.ID == 0 {
 		return b.add([]*Fragment{f})
 	}
+	deletion := f.Deletion
+	f = f.WithDeletion(nil)
 	taken := func(g *Fragment) bool { return g.ID == f.ID }
 	if b.m.MaxFragmentId == nil || f.ID > uint64(*b.m.MaxFragmentId) || slices.ContainsFunc(b.fragments, taken) {
 		return fmt.Errorf("fragment id %d is not reserved: %w", f.ID, errs.ErrInvalid)
@@ -94,7 +107,8 @@ func (b *builder) place(f *Fragment) error {
 		return fmt.Errorf("new fragment: %w", err)
 	}
 	g.ID, g.raw = f.ID, nil
-	b.fragments, b.added = append(b.fragments, &g), append(b.added, &g)
+	placed := g.WithDeletion(deletion)
+	b.fragments, b.added = append(b.fragments, placed), append(b.added, placed)
 	return nil
 }
 

@@ -45,6 +45,15 @@ func (d *Dataset) WriteDeletions(ctx context.Context, fragID uint64, all *roarin
 	return df, nil
 }
 
+// WriteNewDeletions is WriteDeletions for a fragment of a Rewrite that no version has yet; its id is a reserved one.
+func (d *Dataset) WriteNewDeletions(ctx context.Context, f *Fragment, all *roaring.Bitmap) (*DeletionFile, error) {
+	df, err := d.env.writeDeletions(ctx, d.root, f.ID, f.PhysicalRows, d.Version(), all, deletionKindFor(all))
+	if err != nil {
+		return nil, fmt.Errorf("deletions of new fragment %d: %w", f.ID, err)
+	}
+	return df, nil
+}
+
 func deletionKindFor(all *roaring.Bitmap) DeletionKind {
 	if all.GetCardinality() <= arrowDeletionsMax {
 		return DeletionArrow

@@ -38,6 +38,12 @@ func remappable(e *pb.IndexMetadata) bool {
 	return false
 }
 
+// positional lists the kinds that describe runs of rows by their place: their segments are never translated, whoever
+// rewrites a fragment takes it out of them.
+func positional(e *pb.IndexMetadata) bool {
+	return hasTypeSuffix(e, "ZoneMapIndexDetails") || hasTypeSuffix(e, "BloomFilterIndexDetails")
+}
+
 // reuse returns the history of the parent. One that cannot be read or maintained makes the operation unsupported.
 func (b *builder) reuse(ctx context.Context) (*FragmentReuse, error) {
 	h, err := b.from.fragmentReuse(ctx)
@@ -165,7 +171,7 @@ func (b *builder) appendReuse(ctx context.Context, h *FragmentReuse, groups []re
 			continue
 		}
 		// Why: readers of version 0 pair the bitmap in ascending address order with the new rows.
-		if !slices.IsSortedFunc(g.Old, func(x, y *Fragment) int { return compare(x.ID, y.ID) }) {
+		if !slices.IsSortedFunc(t.Sources, func(x, y *pb.FragmentReuseDigest) int { return compare(x.Id, y.Id) }) {
 			return fmt.Errorf("the old fragments of a group are not ascending: %w", errs.ErrInvalid)
 		}
 		version.Groups = append(version.Groups, &pb.FragmentReuseGroup{
@@ -203,7 +209,11 @@ func (b *builder) addCovered(made *roaring.Bitmap) error {
 // transition describes one group as it is at the parent.
 func (b *builder) transition(ctx context.Context, g recordedGroup) (*pb.FragmentReuseTransition, error) {
 	t := &pb.FragmentReuseTransition{}
-	for _, f := range g.Old {
+	sources := g.Old
+	if g.Read != nil {
+		sources = g.Read
+	}
+	for _, f := range sources {
 		t.Sources = append(t.Sources, &pb.FragmentReuseDigest{Id: f.ID, PhysicalRows: f.PhysicalRows, NumDeletedRows: f.DeletedRows})
 	}
 	for _, f := range g.placed {
@@ -223,7 +233,7 @@ func (b *builder) transition(ctx context.Context, g recordedGroup) (*pb.Fragment
 		}}
 		return t, nil
 	}
-	survivors, err := b.survivors(ctx, g.Old)
+	survivors, err := b.survivors(ctx, sources)
 	t.Mapping = &pb.FragmentReuseTransition_OrderedCompaction{OrderedCompaction: &pb.FragmentReuseOrderedCompaction{ChangedRowAddrs: survivors}}
 	return t, err
 }

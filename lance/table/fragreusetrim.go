@@ -88,7 +88,7 @@ func (b *builder) finishedSteps(ctx context.Context, o TrimOptions) (*FragmentRe
 		drop[i] = true
 	}
 	for _, e := range b.indices {
-		if isMemWAL(e) || isFragmentReuse(e) {
+		if isMemWAL(e) || isFragmentReuse(e) || positional(e) {
 			continue
 		}
 		if err := b.stillNeeded(ctx, h, e, o, drop); err != nil {

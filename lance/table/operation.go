@@ -130,8 +130,11 @@ type Rewrite struct {
 	Groups     []RewriteGroup
 	DeferRemap bool
 	Remapped   []RemappedIndex // errs.ErrConflict if an old entry is there no more
-	// Added are entries over the new fragments (of reserved ids), such as zone maps.
-	Added []IndexEntry
+	// Added are entries over the new fragments, such as zone maps; their ids are reserved, or, with Dataset.Commit, follow
+	// the greatest one ever used. Removed are entries they stand for. Like Update.NewIndexes they are part of the new
+	// version and not of its transaction file.
+	Added   []IndexEntry
+	Removed []uuid.UUID
 }
 
 // RewriteGroup is one group of a Rewrite: New holds the live rows of Old, in order of Old (ascending ids when a remap is
@@ -139,6 +142,10 @@ type Rewrite struct {
 // by the commit.
 type RewriteGroup struct {
 	Old, New []*Fragment
+	// Read are the sources as they were in an older version, from which the rows were copied, in order; nil: they are Old.
+	// Rows that were deleted since have to be in deletion files of New (WriteNewDeletions); sources that lost all of theirs
+	// may be missing in Old.
+	Read []*Fragment
 	// Partition says that the rows were distributed over New by labels instead, keeping their order inside each. If an
 	// index follows them (DeferRemap) the first such commit shuts readers of Lance 12 out of the table for good.
 	Partition *ReusePartition

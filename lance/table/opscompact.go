@@ -42,15 +42,7 @@ type Move struct{ Old, New []*Fragment }
 // committed and d is returned. errs.ErrUnsupported in tables with stable row ids or a fragment reuse history that this
 // package cannot maintain.
 func (d *Dataset) Compact(ctx context.Context, o CompactOptions) (*Dataset, Compacted, error) {
-	if o.FragmentRows == 0 {
-		o.FragmentRows = fragmentRowsDefault
-	}
-	if o.MaxDeletedFraction == 0 {
-		o.MaxDeletedFraction = 0.1
-	}
-	if o.SmallRows == 0 {
-		o.SmallRows = o.FragmentRows
-	}
+	o = o.withDefaults()
 	var done Compacted
 	next, err := d.recomputing(ctx, func(ctx context.Context, on *Dataset) (next *Dataset, err error) {
 		next, done, err = on.compactOnce(ctx, o)
@@ -62,11 +54,21 @@ func (d *Dataset) Compact(ctx context.Context, o CompactOptions) (*Dataset, Comp
 	return next, done, nil
 }
 
-func (d *Dataset) compactOnce(ctx context.Context, o CompactOptions) (*Dataset, Compacted, error) {
-	if d.StableRowIDs() {
-		return nil, Compacted{}, fmt.Errorf("stable row ids: %w", errs.ErrUnsupported)
+func (o CompactOptions) withDefaults() CompactOptions {
+	if o.FragmentRows == 0 {
+		o.FragmentRows = fragmentRowsDefault
 	}
-	plan, err := d.planCompaction(ctx, o)
+	if o.MaxDeletedFraction == 0 {
+		o.MaxDeletedFraction = 0.1
+	}
+	if o.SmallRows == 0 {
+		o.SmallRows = o.FragmentRows
+	}
+	return o
+}
+
+func (d *Dataset) compactOnce(ctx context.Context, o CompactOptions) (*Dataset, Compacted, error) {
+	plan, err := d.PlanCompaction(ctx, o)
 	if err != nil || len(plan) == 0 {
 		return d, Compacted{}, err
 	}
@@ -122,14 +124,20 @@ func (d *Dataset) copyLive(ctx context.Context, old []*Fragment, w *rowWriter) e
 	}
 }
 
-// planCompaction returns groups of neighbouring fragments that are worth rewriting.
-func (d *Dataset) planCompaction(ctx context.Context, o CompactOptions) ([][]*Fragment, error) {
+// PlanCompaction returns the groups of neighbouring fragments that Compact would rewrite: for callers that copy the rows
+// themselves and commit a Rewrite. Errors as of Compact.
+func (d *Dataset) PlanCompaction(ctx context.Context, o CompactOptions) ([][]*Fragment, error) {
+	if d.StableRowIDs() {
+		return nil, fmt.Errorf("stable row ids: %w", errs.ErrUnsupported)
+	}
+	o = o.withDefaults()
 	covers, err := d.coverage(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var plan [][]*Fragment
 	var group []*Fragment
+	var same []int // what covers the group
 	var rows uint64
 	emit := func() {
 		if len(group) > 1 || len(group) == 1 && o.overdue(group[0]) {
@@ -138,14 +146,15 @@ func (d *Dataset) planCompaction(ctx context.Context, o CompactOptions) ([][]*Fr
 		group, rows = nil, 0
 	}
 	for _, f := range d.state.fragments {
-		mine := covers(f)
-		if !o.wants(f) || o.KeepIndexed && len(mine) > 0 {
+		mine, any := covers(f)
+		if !o.wants(f) || o.KeepIndexed && any {
 			emit()
 			continue
 		}
-		if len(group) > 0 && (rows >= o.FragmentRows || !slices.Equal(covers(group[0]), mine)) {
+		if len(group) > 0 && (rows >= o.FragmentRows || !slices.Equal(same, mine)) {
 			emit()
 		}
+		same = mine
 		group, rows = append(group, f), rows+f.LiveRows()
 	}
 	emit()
@@ -162,8 +171,9 @@ func (o CompactOptions) overdue(f *Fragment) bool {
 
 func (o CompactOptions) wants(f *Fragment) bool { return f.LiveRows() < o.SmallRows || o.overdue(f) }
 
-// coverage returns which index entries cover a fragment, after translation.
-func (d *Dataset) coverage(ctx context.Context) (func(f *Fragment) []int, error) {
+// coverage returns which of the index entries that follow moved rows cover a fragment, after translation, and whether any
+// entry does. Why not all: what cannot follow, a zone map for one, loses the fragments in any case.
+func (d *Dataset) coverage(ctx context.Context) (func(f *Fragment) (follow []int, any bool), error) {
 	h, err := d.FragmentReuse(ctx)
 	if err == nil {
 		err = h.Maintainable()
@@ -186,13 +196,16 @@ func (d *Dataset) coverage(ctx context.Context) (func(f *Fragment) []int, error)
 		}
 		sets[i] = set.Contains
 	}
-	return func(f *Fragment) []int {
-		var out []int
+	return func(f *Fragment) (follow []int, any bool) {
 		for i, has := range sets {
-			if has(uint32(f.ID)) {
-				out = append(out, i)
+			if !has(uint32(f.ID)) {
+				continue
+			}
+			any = true
+			if remappable(entries[i]) {
+				follow = append(follow, i)
 			}
 		}
-		return out
+		return follow, any
 	}, nil
 }
