@@ -112,12 +112,14 @@ func TestRebuildKeepsTheCounter(t *testing.T) {
 	require.NoError(t, write{drop: []int64{103, 104}}.runOn(ctx, e, "a"))
 	def := testDef()
 	def.AutoColumn = 0
-	r, err := e.Rebuild(ctx, namedTable(e, "a"), def)
+	a := e.Alter()
+	r, err := a.Rebuild(ctx, namedTable(e, "a"), def)
 	require.NoError(t, err)
 	for id := int64(100); id < 103; id++ {
 		require.NoError(t, r.Insert(ctx, testRow(id, "row")))
 	}
 	require.NoError(t, r.Commit(ctx))
+	require.NoError(t, a.Commit(ctx))
 	require.EqualValues(t, 105, insertAuto(t, e, "a", 1))
 	require.NoError(t, e.Close(ctx))
 }

@@ -153,9 +153,20 @@ func (s *catalogStore) createDatabase(ctx context.Context, name string, options 
 	return nil
 }
 
-// alterDatabase is changeOptions with what is known beforehand.
+// alterDatabase commits with its only snapshot.
 func (s *catalogStore) alterDatabase(ctx context.Context, name string, options DatabaseOptions) error {
-	return s.changeOptions(ctx, name, func(DatabaseOptions) (DatabaseOptions, error) { return options, nil })
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.end()
+	d := s.image.Load().draft()
+	if err := d.changeOptions(name, func(DatabaseOptions) (DatabaseOptions, error) { return options, nil }); err != nil {
+		return err
+	}
+	if err := s.commit(ctx, d); err != nil {
+		return fmt.Errorf("alter database %s: %w", name, err)
+	}
+	return nil
 }
 
 // dropDatabase commits with the snapshot that no longer lists the database or, if files of somebody else keep its

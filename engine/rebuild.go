@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"lancesql/internal/arrowx"
-	"lancesql/internal/errs"
 	"lancesql/lsm"
 )
 
@@ -24,24 +24,29 @@ const (
 // IsRebuild reports whether a table is one that is being filled: nobody else's business.
 func (t *TableEntry) IsRebuild() bool { return strings.HasPrefix(t.Name, rebuildPrefix) }
 
-// Rebuild is a new table that will take the place of an old one. The caller holds the old one's exclusive metadata lock
-// from before Rebuild to after Commit. It is not safe for concurrent use.
+// Rebuild is a new table that takes the place of an old one within an alteration. It is not safe for concurrent use.
 type Rebuild struct {
 	e     *Engine
-	old   *TableEntry
+	in    *Alteration
+	of    *alteredTable
 	entry *TableEntry
 	txn   *Txn
 	rows  int
 	bytes int
 }
 
-// Rebuild begins to replace a table by one of another definition, which is empty at first. Until Commit the old one stays
-// as it is. Exactly one of Commit and Abort ends it.
-func (e *Engine) Rebuild(ctx context.Context, old *TableEntry, def TableDef) (*Rebuild, error) {
-	if _, err := e.openTable(ctx, old); err != nil {
+// Rebuild begins to replace a table, an entry of the alteration's catalog, by one of another definition, which is empty at
+// first. Until Commit the old one stays as it is. Exactly one of Commit and Abort of the Rebuild ends it.
+func (a *Alteration) Rebuild(ctx context.Context, old *TableEntry, def TableDef) (*Rebuild, error) {
+	t, err := a.of(old.Database, old.Name)
+	if err != nil {
 		return nil, err
 	}
-	name := rebuildPrefix + old.ID.String()
+	e := a.e
+	if _, err := e.openTable(ctx, t.now); err != nil {
+		return nil, err
+	}
+	name := rebuildPrefix + t.now.ID.String()
 	if d := e.Catalog().Database(old.Database); d != nil && d.Table(name) != nil {
 		// Why there: a statement that failed half way and told nobody.
 		if err := e.DropTable(ctx, old.Database, name); err != nil {
@@ -52,7 +57,7 @@ func (e *Engine) Rebuild(ctx context.Context, old *TableEntry, def TableDef) (*R
 	if err != nil {
 		return nil, fmt.Errorf("rebuild table %s.%s: %w", old.Database, old.Name, err)
 	}
-	return &Rebuild{e: e, old: old, entry: entry, txn: e.Begin(TxnOptions{})}, nil
+	return &Rebuild{e: e, in: a, of: t, entry: entry, txn: e.Begin(TxnOptions{})}, nil
 }
 
 // Entry is the new table.
@@ -83,111 +88,104 @@ func (r *Rebuild) flush(ctx context.Context) error {
 	return nil
 }
 
-// Commit puts the new table in the place of the old one, whose files are removed. The snapshot that names it is the commit
-// point: after an error from before it, the old table is as it was.
+// Commit puts the new table in the place of the old one, in the alteration's catalog.
 func (r *Rebuild) Commit(ctx context.Context) error {
-	if err := r.txn.Commit(ctx); err != nil {
-		return errors.Join(err, r.drop(ctx))
+	t := r.of
+	err := r.txn.Commit(ctx)
+	if err == nil {
+		err = r.e.inheritCounter(ctx, t.now, r.entry)
 	}
-	// Why drained: what outside readers find under the table's name is then the whole table again.
-	if err := r.e.drain(ctx, r.entry); err != nil {
-		return errors.Join(err, r.drop(ctx))
+	was, hidden, now := t.now, t.hidden, *r.entry
+	now.Name = was.Name
+	if err == nil {
+		t.now = &now
+		if err = r.in.show(t, was); err != nil {
+			t.now = was
+		}
 	}
-	if err := r.e.inheritCounter(ctx, r.old, r.entry); err != nil {
-		return errors.Join(err, r.drop(ctx))
+	if err != nil {
+		return errors.Join(err, r.e.dropHidden(ctx, r.entry))
 	}
-	if err := r.e.catalog.replaceTable(ctx, r.old, r.entry, r.e.closeTable); err != nil {
-		return errors.Join(err, r.drop(ctx))
+	t.hidden, t.shapes = r.entry, nil
+	if hidden != nil {
+		return r.e.dropHidden(ctx, hidden)
 	}
-	r.e.passBeforeDrop(ctx, r.old.ID)
-	r.e.forgetTables(r.old.ID)
-	r.e.straighten(ctx, r.entry.ID)
 	return nil
 }
 
 // Abort gives the new table up.
 func (r *Rebuild) Abort(ctx context.Context) error {
 	r.txn.Rollback()
-	return r.drop(ctx)
+	return r.e.dropHidden(ctx, r.entry)
 }
 
-func (r *Rebuild) drop(ctx context.Context) error {
-	err := r.e.DropTable(context.WithoutCancel(ctx), r.entry.Database, r.entry.Name)
-	if errors.Is(err, errs.ErrNotFound) {
-		return nil
+// straighten moves the directories of tables to the places their names ask for, where those are free: a rebuilt table was
+// filled elsewhere, a renamed one lies where it was. Tables that lie in each other's places go round by a third one. What
+// fails is tried again at the next open; the table works where it is.
+func (e *Engine) straighten(ctx context.Context, ids ...TableID) {
+	ctx = context.WithoutCancel(ctx)
+	for range 2 * len(ids) { // each table moves at most twice
+		moved := false
+		for _, id := range ids {
+			m, err := e.catalog.straighten(ctx, id, false, e.closeTable)
+			if err != nil {
+				e.log.Warn("table lies under another name than its own", "table", id.String(), "error", err)
+			}
+			moved = moved || m
+		}
+		for i := 0; i < len(ids) && !moved; i++ {
+			var err error
+			if moved, err = e.catalog.straighten(ctx, ids[i], true, e.closeTable); err != nil {
+				e.log.Warn("table lies in the place of another", "table", ids[i].String(), "error", err)
+			}
+		}
+		if !moved {
+			return
+		}
 	}
-	return err
 }
 
-// replaceTable commits with the snapshot that lists the new table under the old one's name.
-func (s *catalogStore) replaceTable(ctx context.Context, old, fresh *TableEntry, evict evictFunc) error {
+// straighten moves a table to the place its name asks for, if no table of ours lies there. With aside it moves one whose
+// place is taken to where a table being filled would lie, so that another can have its present place.
+func (s *catalogStore) straighten(ctx context.Context, id TableID, aside bool, evict evictFunc) (moved bool, err error) {
 	if err := s.begin(ctx); err != nil {
-		return err
+		return false, err
 	}
 	defer s.end()
 	c := s.image.Load()
-	was, err := c.table(old.Database, old.Name)
-	if err != nil {
-		return err
-	}
-	is, err := c.table(fresh.Database, fresh.Name)
-	if err != nil {
-		return err
-	}
-	if was.ID != old.ID || is.ID != fresh.ID {
-		return fmt.Errorf("replace table %s.%s: it is another one by now: %w", old.Database, old.Name, errs.ErrSchemaChanged)
-	}
-	t := *is
-	t.Name = was.Name
-	if err := t.seal(); err != nil {
-		return err
-	}
-	d := c.draft()
-	d.removeTable(was)
-	d.removeTable(is)
-	d.addTable(&t)
-	d.addIntent(intent{Kind: intentDrop, ID: was.ID, Path: was.Path})
-	if err := s.commit(ctx, d); err != nil {
-		return fmt.Errorf("replace table %s.%s: %w", old.Database, old.Name, err)
-	}
-	s.finishDrop(ctx, []*TableEntry{was}, evict)
-	return nil
-}
-
-// straighten moves a table's directory to the place its name asks for, if that is free: a rebuilt table was filled
-// elsewhere. What fails is tried again at the next open; the table works where it is.
-func (e *Engine) straighten(ctx context.Context, id TableID) {
-	if err := e.catalog.straighten(context.WithoutCancel(ctx), id, e.closeTable); err != nil {
-		e.log.Warn("table lies under another name than its own", "table", id.String(), "error", err)
-	}
-}
-
-func (s *catalogStore) straighten(ctx context.Context, id TableID, evict evictFunc) error {
-	if err := s.begin(ctx); err != nil {
-		return err
-	}
-	defer s.end()
-	t := s.image.Load().TableByID(id)
+	t := c.TableByID(id)
 	if t == nil || t.IsRebuild() {
-		return nil
+		return false, nil
 	}
-	d := s.image.Load().Database(t.Database)
-	if d == nil || t.Path == tablePath(d.dir, t.Name) {
-		return nil
-	}
+	d := c.Database(t.Database)
 	in := intent{Kind: intentRename, ID: id, Path: t.Path, To: tablePath(d.dir, t.Name), Database: t.Database, Table: t.Name}
-	if err := s.claimTable(ctx, in.To, t.Path); err != nil {
-		return err
+	if in.To == in.Path {
+		return false, nil
 	}
-	return s.moveTable(ctx, in, evict)
+	taken := slices.ContainsFunc(d.tables, func(o *TableEntry) bool { return o.Path == in.To })
+	if taken != aside {
+		return false, nil
+	}
+	if aside {
+		if in.To = tablePath(d.dir, rebuildPrefix+id.String()); in.To == in.Path {
+			return false, nil
+		}
+	}
+	if err := s.claimTable(ctx, in.To, t.Path); err != nil {
+		return false, err
+	}
+	return true, s.moveTable(ctx, in, evict)
 }
 
 // finishRebuilds drops tables that a crash left half filled, and straightens those it left in another place.
 func (e *Engine) finishRebuilds(ctx context.Context) {
+	var crooked []TableID
 	for _, d := range e.Catalog().Databases() {
 		for _, t := range d.Tables() {
 			if !t.IsRebuild() {
-				e.straighten(ctx, t.ID)
+				if t.Path != tablePath(d.dir, t.Name) {
+					crooked = append(crooked, t.ID)
+				}
 				continue
 			}
 			if err := e.DropTable(ctx, t.Database, t.Name); err != nil {
@@ -195,6 +193,7 @@ func (e *Engine) finishRebuilds(ctx context.Context) {
 			}
 		}
 	}
+	e.straighten(ctx, crooked...)
 }
 
 // ShardingOf returns how a table's rows are spread.

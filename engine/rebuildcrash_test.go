@@ -43,7 +43,8 @@ func rebuildRun(ctx context.Context, d disk) (created, done bool, err error) {
 			}
 		}
 	}
-	r, err := e.Rebuild(ctx, testTable(e), widerDef())
+	a := e.Alter()
+	r, err := a.Rebuild(ctx, testTable(e), widerDef())
 	if err != nil {
 		return true, false, err
 	}
@@ -54,6 +55,9 @@ func rebuildRun(ctx context.Context, d disk) (created, done bool, err error) {
 		}
 	}
 	if err := r.Commit(ctx); err != nil {
+		return true, false, err
+	}
+	if err := a.Commit(ctx); err != nil {
 		return true, false, err
 	}
 	return true, true, nil

@@ -100,6 +100,12 @@ type autoSetter struct{ table *Table }
 
 // SetAutoIncrementValue implements sql.AutoIncrementSetter. A value that is taken already moves up, as in MySQL.
 func (a *autoSetter) SetAutoIncrementValue(ctx *sql.Context, v uint64) error {
+	if a.table.creating(ctx) {
+		return nil // the table was made with it
+	}
+	if c := connOf(ctx); c != nil && c.stmt.altering != nil {
+		return c.stmt.altering.SetAutoIncrement(a.table.info.entry.Database, a.table.Name(), v)
+	}
 	return a.table.provider.engine.SetAutoIncrement(ctx, a.table.info.entry, v)
 }
 

@@ -28,8 +28,8 @@ var (
 // Name implements sql.Database.
 func (d *Database) Name() string { return d.name }
 
-func (d *Database) entry() (*engine.Database, error) {
-	e := d.provider.engine.Catalog().Database(d.name)
+func (d *Database) entry(ctx *sql.Context) (*engine.Database, error) {
+	e := d.provider.catalog(ctx).Database(d.name)
 	if e == nil {
 		return nil, sql.ErrDatabaseNotFound.New(d.name)
 	}
@@ -38,7 +38,7 @@ func (d *Database) entry() (*engine.Database, error) {
 
 // GetTableInsensitive implements sql.Database.
 func (d *Database) GetTableInsensitive(ctx *sql.Context, name string) (sql.Table, bool, error) {
-	e, err := d.entry()
+	e, err := d.entry(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -68,8 +68,8 @@ func (d *Database) GetTableInsensitive(ctx *sql.Context, name string) (sql.Table
 }
 
 // GetTableNames implements sql.Database; sorted by name.
-func (d *Database) GetTableNames(*sql.Context) ([]string, error) {
-	e, err := d.entry()
+func (d *Database) GetTableNames(ctx *sql.Context) ([]string, error) {
+	e, err := d.entry(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (d *Database) GetCollation(*sql.Context) sql.CollationID {
 
 // SetCollation implements sql.CollatedDatabase.
 func (d *Database) SetCollation(ctx *sql.Context, c sql.CollationID) error {
-	e, err := d.entry()
+	e, err := d.entry(ctx)
 	if err != nil {
 		return err
 	}
@@ -128,11 +128,10 @@ func (d *Database) DropTable(ctx *sql.Context, name string) error {
 	if err := connOf(ctx).implicitCommit(ctx); err != nil {
 		return err
 	}
-	err := d.provider.engine.DropTable(ctx, d.name, name)
+	err := d.provider.alter(ctx, func(a *engine.Alteration) error { return a.DropTable(ctx, d.name, name) })
 	if errors.Is(err, errs.ErrNotFound) {
 		return sql.ErrTableNotFound.New(name)
 	}
-	d.provider.forgetDropped()
 	return err
 }
 
@@ -141,7 +140,7 @@ func (d *Database) RenameTable(ctx *sql.Context, oldName, newName string) error 
 	if err := connOf(ctx).implicitCommit(ctx); err != nil {
 		return err
 	}
-	err := d.provider.engine.RenameTable(ctx, d.name, oldName, newName)
+	err := d.provider.alter(ctx, func(a *engine.Alteration) error { return a.RenameTable(d.name, oldName, newName) })
 	switch {
 	case errors.Is(err, errs.ErrExists):
 		return sql.ErrTableAlreadyExists.New(newName)

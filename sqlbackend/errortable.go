@@ -93,6 +93,7 @@ func frontendErrors() []frontendError {
 		{kind: sql.ErrInvalidGISData, num: 3037, text: "Invalid GIS data provided to function {0}."},
 		{kind: sql.ErrSpatialTypeConversion, num: 1416, text: "Cannot get geometry object from data you send to the GEOMETRY field"},
 		{kind: sql.ErrCheckConstraintViolated, num: 3819, text: "Check constraint '{0}' is violated."},
+		{kind: sql.ErrCheckConstraintInvalidatedByColumnAlter, num: 3959, text: "Check constraint '{1}' uses column '{0}', hence column cannot be dropped or renamed."},
 		{kind: sql.ErrForeignKeyChildViolation, num: 1452},
 		{kind: sql.ErrForeignKeyNotResolved, num: 1452},
 		{kind: sql.ErrForeignKeyParentViolation, num: 1451},

@@ -44,8 +44,8 @@ type references struct {
 func parentKey(database, table string) string { return foldName(database) + "\x00" + foldName(table) }
 
 // references returns the foreign keys of all tables, collecting them if the catalog has changed. It does no I/O.
-func (p *Provider) references() (*references, error) {
-	c := p.engine.Catalog()
+func (p *Provider) references(ctx *sql.Context) (*references, error) {
+	c := p.catalog(ctx)
 	p.mu.RLock()
 	r := p.refs
 	p.mu.RUnlock()
@@ -55,8 +55,8 @@ func (p *Provider) references() (*references, error) {
 	r = &references{of: c, byParent: make(map[string][]sql.ForeignKeyConstraint)}
 	for _, d := range c.Databases() {
 		for _, t := range d.Tables() {
-			if !bytes.Contains(t.Shape, []byte(`"foreign_keys"`)) {
-				continue // Why: most tables have none, and there may be very many
+			if t.IsRebuild() || !bytes.Contains(t.Shape, []byte(`"foreign_keys"`)) {
+				continue // Why the look at the bytes: most tables have none, and there may be very many
 			}
 			s, err := unmarshalShape(t.Database+"."+t.Name, t.Shape)
 			if err != nil {
@@ -68,6 +68,9 @@ func (p *Provider) references() (*references, error) {
 				r.byParent[key] = append(r.byParent[key], c)
 			}
 		}
+	}
+	if c != p.engine.Catalog() {
+		return r, nil // Why not kept: nobody else sees that catalog
 	}
 	p.mu.Lock()
 	p.refs = r
@@ -85,8 +88,8 @@ func (t *Table) GetDeclaredForeignKeys(*sql.Context) ([]sql.ForeignKeyConstraint
 }
 
 // GetReferencedForeignKeys implements sql.ForeignKeyTable.
-func (t *Table) GetReferencedForeignKeys(*sql.Context) ([]sql.ForeignKeyConstraint, error) {
-	r, err := t.provider.references()
+func (t *Table) GetReferencedForeignKeys(ctx *sql.Context) ([]sql.ForeignKeyConstraint, error) {
+	r, err := t.provider.references(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +101,7 @@ func (t *Table) AddForeignKey(ctx *sql.Context, fk sql.ForeignKeyConstraint) err
 	if fk.OnUpdate == sql.ForeignKeyReferentialAction_SetDefault || fk.OnDelete == sql.ForeignKeyReferentialAction_SetDefault {
 		return sql.ErrForeignKeySetDefault.New()
 	}
-	r, err := t.provider.references()
+	r, err := t.provider.references(ctx)
 	if err != nil {
 		return err
 	}
@@ -160,9 +163,9 @@ func (t *Table) UpdateForeignKey(ctx *sql.Context, name string, fk sql.ForeignKe
 
 // foreignKeysNow returns the foreign keys of the table as the catalog has them, with their columns renamed: the frontend
 // changes them through another view of the table when it renames a column.
-func (t *Table) foreignKeysNow(renamed func(string) string) []shapeForeignKey {
+func (t *Table) foreignKeysNow(ctx *sql.Context, renamed func(string) string) []shapeForeignKey {
 	list := t.info.shape.ForeignKeys
-	if e := t.provider.engine.Catalog().TableByID(t.info.entry.ID); e != nil {
+	if e := t.provider.catalog(ctx).TableByID(t.info.entry.ID); e != nil {
 		if s, err := unmarshalShape(e.Database+"."+e.Name, e.Shape); err == nil {
 			list = s.ForeignKeys
 		}
@@ -380,7 +383,7 @@ func (r *referenceTable) lock(ctx *sql.Context, lookup sql.IndexLookup) error {
 func (r *referenceTable) lockValue(ctx *sql.Context, fk sql.ForeignKeyConstraint, columns []string, values map[string]any) error {
 	parent := r.info
 	if !r.parent {
-		d := r.provider.engine.Catalog().Database(fk.ParentDatabase)
+		d := r.provider.catalog(ctx).Database(fk.ParentDatabase)
 		if d == nil || d.Table(fk.ParentTable) == nil {
 			return nil
 		}

@@ -118,6 +118,9 @@ func (p *Provider) info(ctx context.Context, entry *engine.TableEntry) (*tableIn
 	if err != nil {
 		return nil, err
 	}
+	if p.engine.Catalog().TableByID(entry.ID) != entry {
+		return t, nil // Why not kept: only the statement that changes it sees that entry
+	}
 	p.mu.Lock()
 	p.infos[entry.ID] = t
 	p.mu.Unlock()

@@ -34,6 +34,9 @@ type rootBuilder struct {
 
 // Build implements sql.NodeExecBuilder; nil, nil declines the node.
 func (b *rootBuilder) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) {
+	if c := connOf(ctx); len(row) == 0 && c != nil && c.stmt.altering == nil && alters(n) {
+		return b.alter(ctx, c, n)
+	}
 	if len(row) == 0 && changesRows(n) {
 		if txn := txnOf(ctx); txn != nil {
 			return b.retry(ctx, n, txn)

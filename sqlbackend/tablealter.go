@@ -27,8 +27,7 @@ func (t *Table) changeShape(ctx *sql.Context, change func(*shape) error) error {
 		return err
 	}
 	entry := t.info.entry
-	e := t.provider.engine
-	err := e.ChangeShape(ctx, entry.Database, entry.Name, func(now *engine.TableEntry) ([]byte, error) {
+	apply := func(now *engine.TableEntry) ([]byte, error) {
 		s, err := unmarshalShape(now.Database+"."+now.Name, now.Shape)
 		if err != nil {
 			return nil, err
@@ -44,14 +43,15 @@ func (t *Table) changeShape(ctx *sql.Context, change func(*shape) error) error {
 		fresh.Shape = b
 		_, err = newTableInfo(ctx, &fresh) // a shape that does not fit the columns is never stored
 		return b, err
-	})
+	}
+	err := t.provider.alter(ctx, func(a *engine.Alteration) error { return a.ChangeShape(entry.Database, entry.Name, apply) })
 	if errors.Is(err, errs.ErrNotFound) {
 		return sql.ErrTableNotFound.New(entry.Name)
 	}
 	if err != nil {
 		return err
 	}
-	d := e.Catalog().Database(entry.Database)
+	d := t.provider.catalog(ctx).Database(entry.Database)
 	if d == nil || d.Table(entry.Name) == nil {
 		return sql.ErrTableNotFound.New(entry.Name)
 	}
@@ -68,8 +68,8 @@ func (t *Table) creating(ctx *sql.Context) bool {
 // CreateCheck implements sql.CheckAlterableTable. The checks of CREATE TABLE are there already; the frontend has tried
 // the rows.
 func (t *Table) CreateCheck(ctx *sql.Context, check *sql.CheckDefinition) error {
-	if t.creating(ctx) && t.info.shape.hasCheck(check.Name) {
-		return nil
+	if t.creating(ctx) {
+		return nil // all of them, whether they have got their names here or not
 	}
 	return t.changeShape(ctx, func(s *shape) error {
 		s.addCheck(t.Name(), check)
@@ -218,6 +218,9 @@ func (t *Table) ModifyColumn(ctx *sql.Context, name string, c *sql.Column, order
 	sc.Nullable = sc.Nullable && !key
 	if !inPlace {
 		s, err := t.info.shape.clone()
+		if err == nil {
+			err = s.checksAllow(old.Name, sc.Name)
+		}
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func (d *Database) CreateIndexedTable(ctx *sql.Context, name string, schema sql.
 // createTable makes the table with everything the statement says about it, in one step: the indexes and checks the
 // frontend adds by later calls are taken from the plan CreateTableHook noted.
 func (d *Database) createTable(ctx *sql.Context, name string, schema sql.PrimaryKeySchema, key []sql.IndexColumn, collation sql.CollationID, comment string) error {
-	e, err := d.entry()
+	e, err := d.entry(ctx)
 	if err != nil {
 		return err
 	}
@@ -76,9 +76,12 @@ func (d *Database) createTable(ctx *sql.Context, name string, schema sql.Primary
 	if err != nil {
 		return err
 	}
-	_, err = d.provider.engine.CreateTable(ctx, d.name, name, engine.TableDef{
-		Schema: l.schema, Shape: b, AutoColumn: l.autoColumn, NextAuto: start, Sharding: spread, Indexes: l.indexDefs(),
-	})
+	def := engine.TableDef{Schema: l.schema, Shape: b, AutoColumn: l.autoColumn, NextAuto: start, Sharding: spread, Indexes: l.indexDefs()}
+	if c != nil && c.stmt.altering != nil {
+		_, err = c.stmt.altering.CreateTable(ctx, d.name, name, def)
+	} else {
+		_, err = d.provider.engine.CreateTable(ctx, d.name, name, def)
+	}
 	switch {
 	case errors.Is(err, errs.ErrExists):
 		return sql.ErrTableAlreadyExists.New(name)

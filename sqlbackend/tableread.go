@@ -56,7 +56,7 @@ func (t *Table) present(ctx *sql.Context) (*Table, error) {
 	if c == nil || t.projection != nil || !defines(c.stmt.marked) {
 		return t, nil
 	}
-	d := t.provider.engine.Catalog().Database(t.info.entry.Database)
+	d := t.provider.catalog(ctx).Database(t.info.entry.Database)
 	if d == nil || d.Table(t.Name()) == nil || d.Table(t.Name()).ID == t.info.entry.ID {
 		return t, nil
 	}

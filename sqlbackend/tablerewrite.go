@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/engine"
 	"lancesql/internal/arrowx"
@@ -70,6 +71,11 @@ func (t *Table) rewrittenShape(ctx *sql.Context, before, after sql.PrimaryKeySch
 	if _, _, err := s.addColumns(ctx, after.Schema); err != nil {
 		return nil, err
 	}
+	if old != nil && new != nil {
+		if err := s.checksAllow(old.Name, new.Name); err != nil {
+			return nil, err
+		}
+	}
 	renamed := func(name string) string {
 		if old != nil && new != nil && strings.EqualFold(old.Name, name) {
 			return new.Name
@@ -85,7 +91,7 @@ func (t *Table) rewrittenShape(ctx *sql.Context, before, after sql.PrimaryKeySch
 		key = nil
 	}
 	s.addKey(after, key)
-	s.ForeignKeys = t.foreignKeysNow(renamed)
+	s.ForeignKeys = t.foreignKeysNow(ctx, renamed)
 	for _, x := range was.Indexes {
 		x.Hidden, x.Kept = "", true
 		var parts []shapePart
@@ -103,6 +109,30 @@ func (t *Table) rewrittenShape(ctx *sql.Context, before, after sql.PrimaryKeySch
 		return nil, sql.ErrWrongAutoKey.New()
 	}
 	return s, nil
+}
+
+// checksAllow refuses to give a column that a check uses another name. The frontend does so for RENAME COLUMN only.
+func (s *shape) checksAllow(from, to string) error {
+	if strings.EqualFold(from, to) {
+		return nil
+	}
+	for _, c := range s.Checks {
+		stmt, err := sqlparser.Parse("SELECT " + c.Expression)
+		if err != nil {
+			return err
+		}
+		used := false
+		_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+			if col, ok := n.(*sqlparser.ColName); ok && col.Name.EqualString(from) {
+				used = true
+			}
+			return !used, nil
+		}, stmt)
+		if used {
+			return sql.ErrCheckConstraintInvalidatedByColumnAlter.New(from, c.Name)
+		}
+	}
+	return nil
 }
 
 // autoHasKey reports whether the AUTO_INCREMENT column, if there is one, comes first in a key.
@@ -155,7 +185,8 @@ type rewriter struct {
 	table  *Table
 	info   *tableInfo // of the new table
 	into   *engine.Rebuild
-	places []int // where a row has its visible columns
+	alone  *engine.Alteration // all that the statement does; nil: the rewriting is one step of it
+	places []int              // where a row has its visible columns
 	rows   int64
 	done   bool
 }
@@ -196,15 +227,19 @@ func (t *Table) beginRewrite(ctx *sql.Context, s *shape) (*rewriter, error) {
 		}
 		def.NextAuto = auto.Peek()
 	}
-	into, err := t.provider.engine.Rebuild(ctx, t.info.entry, def)
-	if err != nil {
+	w := &rewriter{table: t}
+	in := connOf(ctx).stmt.altering
+	if in == nil {
+		in = t.provider.engine.Alter()
+		w.alone = in
+	}
+	if w.into, err = in.Rebuild(ctx, t.info.entry, def); err != nil {
 		return nil, err
 	}
-	info, err := newTableInfo(ctx, into.Entry())
-	if err != nil {
-		return nil, errors.Join(err, into.Abort(ctx))
+	if w.info, err = newTableInfo(ctx, w.into.Entry()); err != nil {
+		return nil, errors.Join(err, w.into.Abort(ctx))
 	}
-	return &rewriter{table: t, info: info, into: into}, nil
+	return w, nil
 }
 
 // spread keeps the sharding of a table whose sharding column is still a key column stored as it is.
@@ -293,12 +328,17 @@ func (w *rewriter) Close(ctx *sql.Context) error {
 	if err := w.into.Commit(ctx); err != nil {
 		return err
 	}
+	if w.alone != nil {
+		if err := w.alone.Commit(ctx); err != nil {
+			return err
+		}
+	}
 	return w.table.refresh(ctx)
 }
 
 // refresh lets t see the table that has its name now.
 func (t *Table) refresh(ctx *sql.Context) error {
-	d := t.provider.engine.Catalog().Database(t.info.entry.Database)
+	d := t.provider.catalog(ctx).Database(t.info.entry.Database)
 	if d == nil || d.Table(t.info.entry.Name) == nil {
 		return sql.ErrTableNotFound.New(t.info.entry.Name)
 	}
@@ -319,7 +359,7 @@ func (t *Table) rewriteWith(ctx *sql.Context, s *shape) error {
 		return err
 	}
 	if err := w.copyRows(ctx); err != nil {
-		return errors.Join(err, w.DiscardChanges(ctx, err))
+		return also(err, w.DiscardChanges(ctx, err))
 	}
 	return w.Close(ctx)
 }

@@ -63,9 +63,9 @@ func (t *texts) find(kind textKind, name string) *storedText {
 	return nil
 }
 
-func newTexts(d *engine.Database) (*texts, error) {
+func newTexts(d *engine.Database, options engine.DatabaseOptions) (*texts, error) {
 	t := &texts{of: d, byKind: make(map[textKind][]storedText)}
-	for key, value := range d.Options {
+	for key, value := range options {
 		kind, _, ok := strings.Cut(key, ":")
 		if !ok {
 			continue
@@ -83,8 +83,8 @@ func newTexts(d *engine.Database) (*texts, error) {
 }
 
 // texts returns the texts of a database, decoding them if the database has changed. It does no I/O.
-func (d *Database) texts() (*texts, error) {
-	e, err := d.entry()
+func (d *Database) texts(ctx *sql.Context) (*texts, error) {
+	e, err := d.entry(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +95,8 @@ func (d *Database) texts() (*texts, error) {
 	if t != nil && t.of == e {
 		return t, nil
 	}
-	if t, err = newTexts(e); err != nil {
-		return nil, err
+	if t, err = newTexts(e, e.Options); err != nil || p.engine.Catalog().Database(d.name) != e {
+		return t, err // Why not kept: nobody else sees that catalog
 	}
 	p.mu.Lock()
 	p.texts[key] = t
@@ -149,18 +149,23 @@ func (d *Database) changeTexts(ctx *sql.Context, change func(*texts) (engine.Dat
 	if err := connOf(ctx).implicitCommit(ctx); err != nil {
 		return err
 	}
-	return d.provider.engine.ChangeOptions(ctx, d.name, func(engine.DatabaseOptions) (engine.DatabaseOptions, error) {
-		old, err := d.texts() // of the present image, which nobody changes meanwhile
+	e, err := d.entry(ctx)
+	if err != nil {
+		return err
+	}
+	apply := func(now engine.DatabaseOptions) (engine.DatabaseOptions, error) {
+		old, err := newTexts(e, now)
 		if err != nil {
 			return nil, err
 		}
 		return change(old)
-	})
+	}
+	return d.provider.alter(ctx, func(a *engine.Alteration) error { return a.ChangeOptions(d.name, apply) })
 }
 
 // CreateView implements sql.ViewDatabase.
 func (d *Database) CreateView(ctx *sql.Context, name string, selectStatement, createViewStmt string) error {
-	e, err := d.entry()
+	e, err := d.entry(ctx)
 	if err != nil {
 		return err
 	}
@@ -181,8 +186,8 @@ func (s *storedText) view() sql.ViewDefinition {
 }
 
 // GetViewDefinition implements sql.ViewDatabase.
-func (d *Database) GetViewDefinition(_ *sql.Context, name string) (sql.ViewDefinition, bool, error) {
-	t, err := d.texts()
+func (d *Database) GetViewDefinition(ctx *sql.Context, name string) (sql.ViewDefinition, bool, error) {
+	t, err := d.texts(ctx)
 	if err != nil {
 		return sql.ViewDefinition{}, false, err
 	}
@@ -194,12 +199,12 @@ func (d *Database) GetViewDefinition(_ *sql.Context, name string) (sql.ViewDefin
 }
 
 // AllViews implements sql.ViewDatabase.
-func (d *Database) AllViews(*sql.Context) ([]sql.ViewDefinition, error) {
-	return listTexts(d, viewText, (*storedText).view)
+func (d *Database) AllViews(ctx *sql.Context) ([]sql.ViewDefinition, error) {
+	return listTexts(ctx, d, viewText, (*storedText).view)
 }
 
-func listTexts[T any](d *Database, kind textKind, as func(*storedText) T) ([]T, error) {
-	t, err := d.texts()
+func listTexts[T any](ctx *sql.Context, d *Database, kind textKind, as func(*storedText) T) ([]T, error) {
+	t, err := d.texts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -212,8 +217,8 @@ func listTexts[T any](d *Database, kind textKind, as func(*storedText) T) ([]T, 
 }
 
 // GetTriggers implements sql.TriggerDatabase, in the order in which they were made.
-func (d *Database) GetTriggers(*sql.Context) ([]sql.TriggerDefinition, error) {
-	return listTexts(d, triggerText, func(s *storedText) sql.TriggerDefinition {
+func (d *Database) GetTriggers(ctx *sql.Context) ([]sql.TriggerDefinition, error) {
+	return listTexts(ctx, d, triggerText, func(s *storedText) sql.TriggerDefinition {
 		return sql.TriggerDefinition{Name: s.Name, CreateStatement: s.Text, CreatedAt: s.Created, SqlMode: s.SQLMode}
 	})
 }
@@ -234,8 +239,8 @@ func (s *storedText) procedure() sql.StoredProcedureDetails {
 }
 
 // GetStoredProcedure implements sql.StoredProcedureDatabase.
-func (d *Database) GetStoredProcedure(_ *sql.Context, name string) (sql.StoredProcedureDetails, bool, error) {
-	t, err := d.texts()
+func (d *Database) GetStoredProcedure(ctx *sql.Context, name string) (sql.StoredProcedureDetails, bool, error) {
+	t, err := d.texts(ctx)
 	if err != nil {
 		return sql.StoredProcedureDetails{}, false, err
 	}
@@ -247,8 +252,8 @@ func (d *Database) GetStoredProcedure(_ *sql.Context, name string) (sql.StoredPr
 }
 
 // GetStoredProcedures implements sql.StoredProcedureDatabase.
-func (d *Database) GetStoredProcedures(*sql.Context) ([]sql.StoredProcedureDetails, error) {
-	return listTexts(d, procedureText, (*storedText).procedure)
+func (d *Database) GetStoredProcedures(ctx *sql.Context) ([]sql.StoredProcedureDetails, error) {
+	return listTexts(ctx, d, procedureText, (*storedText).procedure)
 }
 
 // SaveStoredProcedure implements sql.StoredProcedureDatabase.
@@ -270,8 +275,8 @@ func (s *storedText) event() sql.EventDefinition {
 }
 
 // GetEvent implements sql.EventDatabase.
-func (d *Database) GetEvent(_ *sql.Context, name string) (sql.EventDefinition, bool, error) {
-	t, err := d.texts()
+func (d *Database) GetEvent(ctx *sql.Context, name string) (sql.EventDefinition, bool, error) {
+	t, err := d.texts(ctx)
 	if err != nil {
 		return sql.EventDefinition{}, false, err
 	}
@@ -283,8 +288,8 @@ func (d *Database) GetEvent(_ *sql.Context, name string) (sql.EventDefinition, b
 }
 
 // GetEvents implements sql.EventDatabase.
-func (d *Database) GetEvents(*sql.Context) ([]sql.EventDefinition, interface{}, error) {
-	list, err := listTexts(d, eventText, (*storedText).event)
+func (d *Database) GetEvents(ctx *sql.Context) ([]sql.EventDefinition, interface{}, error) {
+	list, err := listTexts(ctx, d, eventText, (*storedText).event)
 	return list, nil, err
 }
 

@@ -416,7 +416,8 @@ func (w *world) rebuild(ctx context.Context) error {
 	name := w.pick()
 	w.rebuilt++
 	w.note("rebuild", "%s", name)
-	r, err := w.e.Rebuild(ctx, w.table(name), simDef(name, w.rebuilt))
+	a := w.e.Alter()
+	r, err := a.Rebuild(ctx, w.table(name), simDef(name, w.rebuilt))
 	if err != nil {
 		return w.failed(ctx, "rebuild", err)
 	}
@@ -435,7 +436,11 @@ func (w *world) rebuild(ctx context.Context) error {
 	}
 	w.stalled = nil
 	w.forgetFirm()
-	if err := r.Commit(ctx); err != nil {
+	err = r.Commit(ctx)
+	if err == nil {
+		err = a.Commit(ctx)
+	}
+	if err != nil {
 		return w.failed(ctx, "commit of a rebuilt table", err)
 	}
 	w.drained(name)
