@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"lancesql/engine/sched"
 	"lancesql/internal/errs"
 	"lancesql/internal/objstore/faultfs"
 	"lancesql/internal/objstore/faultstore"
@@ -164,4 +166,39 @@ func TestStoreFaultAtEveryOperation(t *testing.T) {
 			require.Greater(t, int64(runs), 200/step)
 		})
 	}
+}
+
+// TestReadableAfterAFailedMerge lets merges fail after their commit, when what they wrote is read back. The table stays
+// readable and whole without a pause, however often that happens.
+func TestReadableAfterAFailedMerge(t *testing.T) {
+	ctx := t.Context()
+	d, err := diskOn(vfs.NewMem())
+	require.NoError(t, err)
+	st := faultstore.New(d.store, faultstore.Plan{})
+	e, err := openWith(ctx, smallConfig(), Components{Store: st, Journal: d.journal}, planted{})
+	require.NoError(t, err)
+	require.NoError(t, createTestTable(ctx, e))
+	want := contents{}
+	stopped := 0
+	for n := range int64(12) {
+		w := write{put: contents{n % 8: fmt.Sprint("a", n), (n + 3) % 8: fmt.Sprint("b", n)}} // fragments lose one row, then the other
+		mustRun(t, e, w)
+		want = want.apply(w)
+		require.NoError(t, e.Freeze(ctx, testTable(e)))
+		require.NoError(t, e.RunUpkeep(ctx, testTable(e), sched.Flush))
+		before := e.opened(testTable(e).ID)
+		committed := false
+		st.Reset(faultstore.Plan{CountReads: true, Faults: []faultstore.Fault{{Action: faultstore.Fail}}, Match: func(op faultstore.Op) bool {
+			committed = committed || op.Kind == faultstore.PutIfAbsent && strings.HasPrefix(op.Name, testTable(e).Path+"/_versions/")
+			return committed && op.Kind >= faultstore.ReadAt
+		}})
+		failed := e.RunUpkeep(ctx, testTable(e), sched.Merge)
+		st.Reset(faultstore.Plan{})
+		if before.table.Stopped() {
+			stopped++
+		}
+		require.Equal(t, want, mustDump(t, e), "round %d, the merge said %v", n, failed)
+	}
+	require.Greater(t, stopped, 3, "no merge failed after its commit")
+	require.NoError(t, e.Close(ctx))
 }

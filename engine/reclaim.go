@@ -43,7 +43,8 @@ func (e *Engine) reclaim(ctx context.Context, ot *openTable, cause error) error 
 	if now.Sub(r.last) > reclaimQuiet+r.pause() {
 		r.count = 0
 	}
-	if wait := r.pause() - now.Sub(r.last); r.count > 0 && wait > 0 {
+	// Why not for a table that stopped itself: nobody can use it before it is opened again.
+	if wait := r.pause() - now.Sub(r.last); r.count > 0 && wait > 0 && !ot.table.Stopped() {
 		e.tablesMu.Unlock()
 		// The scheduler pauses the table's jobs after an error and tries again.
 		return fmt.Errorf("table %s is claimed again and again by another writer, waiting %s: %w", ot.entry.Path, wait.Round(time.Millisecond), cause)

@@ -161,6 +161,9 @@ func (t *Table) Close(context.Context) error {
 	return nil
 }
 
+// Stopped reports whether the table can no longer be used: it was closed, or a commit succeeded that memory could not follow.
+func (t *Table) Stopped() bool { return t.checkOpen() != nil }
+
 func (t *Table) checkOpen() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
