@@ -94,7 +94,10 @@ func (e *editor) Insert(ctx *sql.Context, row sql.Row) error {
 	}
 	e.rows++
 	t := e.table.info
-	phys, err := t.encodeRow(ctx, row, e.rows)
+	if err := t.refuseZeroDates(ctx, nil, row, e.rows); err != nil {
+		return err
+	}
+	phys, err := t.encodeRow(ctx, row)
 	if err != nil {
 		return err
 	}
@@ -119,11 +122,14 @@ func (e *editor) Update(ctx *sql.Context, old, new sql.Row) error {
 	}
 	e.rows++
 	t := e.table.info
-	before, err := t.encodeRow(ctx, old, e.rows)
+	if err := t.refuseZeroDates(ctx, old, new, e.rows); err != nil {
+		return err
+	}
+	before, err := t.encodeRow(ctx, old)
 	if err != nil {
 		return err
 	}
-	after, err := t.encodeRow(ctx, new, e.rows)
+	after, err := t.encodeRow(ctx, new)
 	if err != nil {
 		return err
 	}
@@ -150,7 +156,7 @@ func (e *editor) Delete(ctx *sql.Context, row sql.Row) error {
 	}
 	e.rows++
 	t := e.table.info
-	phys, err := t.encodeRow(ctx, row, e.rows)
+	phys, err := t.encodeRow(ctx, row)
 	if err != nil {
 		return err
 	}

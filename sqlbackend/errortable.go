@@ -55,6 +55,7 @@ func frontendErrors() []frontendError {
 		{kind: sql.ErrUnboundPreparedStatementVariable, num: 1210, text: "Incorrect arguments to EXECUTE"},
 
 		// values
+		{kind: sql.ErrIncompatibleDefaultType, num: 1067, text: "Invalid default value"},
 		{kind: sql.ErrPrimaryKeyViolation, special: duplicate},
 		{kind: sql.ErrUniqueKeyViolation, special: duplicate},
 		{kind: sql.ErrDuplicateEntry, num: 1062, text: "Duplicate entry for key '{0}'"},
@@ -147,7 +148,6 @@ func frontendErrors() []frontendError {
 		{kind: sql.ErrDuplicateKey, num: 1061},
 		{kind: sql.ErrTooManyKeyParts, num: 1070},
 		{kind: sql.ErrInvalidColumnDefaultValue, num: 1067},
-		{kind: sql.ErrIncompatibleDefaultType, num: 1067, text: "Invalid default value"},
 		{kind: sql.ErrInvalidOnUpdate, num: 1294},
 		{kind: sql.ErrForeignKeyDropTable, num: 3730},
 		{kind: sql.ErrForeignKeyDropIndex, num: 1553},
@@ -203,7 +203,7 @@ func frontendErrors() []frontendError {
 // sqlState returns the SQLSTATE of a MySQL error number.
 func sqlState(num int) string {
 	switch num {
-	case 1044, 1049, 1055, 1059, 1061, 1063, 1064, 1065, 1066, 1067, 1068, 1070, 1071, 1072, 1074, 1075, 1091, 1101, 1102, 1103,
+	case 1044, 1049, 1055, 1059, 1061, 1063, 1064, 1065, 1066, 1067, 1068, 1070, 1071, 1072, 1074, 1075, 1090, 1091, 1101, 1102, 1103,
 		1115, 1118, 1140, 1141, 1142, 1143, 1149, 1163, 1164, 1170, 1171, 1172, 1176, 1226, 1227, 1228, 1229, 1230, 1231, 1234,
 		1235, 1239, 1247, 1253, 1273, 1286, 1294, 1303, 1304, 1305, 1318, 1319, 1323, 1327, 1370, 1403, 1404, 1410, 1437,
 		1567, 1582, 1583, 1584, 1630, 1701:

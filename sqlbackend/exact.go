@@ -30,7 +30,32 @@ func exactComparisons(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIde
 }
 
 func exactComparison(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	if takesText(ctx, e) {
+		if shown, changed, err := hideTimes(ctx, e, func(c sql.Expression) sql.Expression { return &timeText{c} }); changed || err != nil {
+			return shown, transform.NewTree, err
+		}
+	}
+	switch e.(type) {
+	case *expression.HashInTuple, *expression.InTuple, *expression.Between, expression.Comparer,
+		*function.DateAdd, *function.DateSub, *expression.Arithmetic:
+		plain, changed, err := hideTimes(ctx, e, func(c sql.Expression) sql.Expression { return &asTimespan{c} })
+		if err != nil {
+			return nil, transform.SameTree, err
+		}
+		if changed {
+			exact, _, err := exactOne(ctx, plain)
+			return exact, transform.NewTree, err
+		}
+	}
+	return exactOne(ctx, e)
+}
+
+func exactOne(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 	switch e := e.(type) {
+	case *expression.Convert:
+		if e.Type(ctx) == types.Int64 {
+			return &signedCast{e}, transform.NewTree, nil
+		}
 	case *expression.HashInTuple:
 		return exactIn(ctx, e)
 	case *aggregation.CountDistinct:
@@ -146,6 +171,8 @@ func exactIn(ctx *sql.Context, in *expression.HashInTuple) (sql.Expression, tran
 			return in, transform.SameTree, err
 		}
 		return t, transform.NewTree, nil
+	case types.IsTimespan(left):
+		return timesIn(ctx, in, list)
 	case types.IsInteger(left):
 		exact := make(expression.Tuple, len(list))
 		needed := false
@@ -338,16 +365,11 @@ func (t *textIn) WithChildren(ctx *sql.Context, c ...sql.Expression) (sql.Expres
 
 // guardLiterals hides DECIMAL literals that are compared with columns from the frontend's plan builder, which rounds
 // them to the scale of the column: x becomes -(-x), folded later.
-// Definitions are left alone: their text is shown later.
-func guardLiterals(stmt sqlparser.Statement) {
-	switch stmt.(type) {
-	case *sqlparser.Select, *sqlparser.SetOp, *sqlparser.ParenSelect, *sqlparser.Insert, *sqlparser.Update, *sqlparser.Delete:
-	default:
-		return
-	}
+func guardLiterals(stmt sqlparser.SQLNode) {
 	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
 		if c, ok := n.(*sqlparser.ComparisonExpr); ok {
 			c.Left, c.Right = guarded(c.Left, c.Right), guarded(c.Right, c.Left)
+			escapeLike(c)
 		}
 		return true, nil
 	}, stmt)

@@ -17,9 +17,20 @@ func functions() []sql.Function {
 	}
 }
 
+// replacedFunction returns a function in place of the frontend's own.
+func replacedFunction(name string) (sql.Function, bool) {
+	name = foldName(name)
+	for _, group := range []func(string) (sql.Function, bool){aggregateFunction, timeFunction, numberFunction} {
+		if f, ok := group(name); ok {
+			return f, true
+		}
+	}
+	return nil, false
+}
+
 // aggregateFunction returns an aggregate in place of the frontend's own.
 func aggregateFunction(name string) (sql.Function, bool) {
-	switch foldName(name) {
+	switch name {
 	case "sum":
 		return sql.Function1{Name: "sum", Fn: newSum}, true
 	case "avg":

@@ -34,12 +34,18 @@ func (o *operators) build1(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIt
 	if g, ok := n.(*plan.GroupBy); ok && len(g.GroupByExprs) > 0 {
 		return o.groupBy(ctx, g, row)
 	}
+	if t, ok := n.(*plan.TopN); ok && t.CalcFoundRows {
+		return o.countedTop(ctx, t, row)
+	}
 	if s, ok := n.(*plan.Sort); ok {
 		child, err := o.build(ctx, s.Child, row)
 		if err != nil {
 			return nil, err
 		}
 		return &sortIter{child: child, by: s.SortConditions}, nil
+	}
+	if t, ok := n.(*plan.ResolvedTable); ok {
+		return o.infoColumns(ctx, t, row)
 	}
 	if _, ok := n.(*plan.ShowProcessList); ok {
 		return processList(ctx), nil

@@ -120,6 +120,8 @@ func boundType(t sql.Type) sql.Type {
 		return types.Float64
 	case query.Type_DATE, query.Type_DATETIME, query.Type_TIMESTAMP:
 		return types.DatetimeMaxPrecision
+	case query.Type_TIME:
+		return types.Time
 	default:
 		return t
 	}

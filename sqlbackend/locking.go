@@ -1,6 +1,7 @@
 package sqlbackend
 
 import (
+	"context"
 	"strings"
 
 	"github.com/dolthub/vitess/go/mysql"
@@ -27,7 +28,23 @@ const (
 )
 
 // finishTree makes of a parsed statement what the rest of the package expects of one. text is what was parsed.
-func finishTree(stmt sqlparser.Statement, text string) sqlparser.Statement {
+func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlparser.Statement {
+	switch {
+	case isQuery(stmt):
+		guardLiterals(stmt)
+		rewriteExpressions(stmt, replacedExpression)
+	default:
+		switch s := stmt.(type) {
+		case *sqlparser.Show:
+			escapeShow(ctx, s)
+		case *sqlparser.DDL:
+			for _, body := range bodies(s) {
+				guardLiterals(body)
+				rewriteExpressions(body, replacedExpression)
+			}
+		}
+	}
+	resolveTimeTypes(stmt)
 	if !strings.Contains(text, shareMark) {
 		return injectTransaction(stmt)
 	}
@@ -141,13 +158,17 @@ func errNoWait() error {
 }
 
 // rewriteClauses puts statements about locks and transactions that the frontend's grammar lacks into words it has:
-// FOR SHARE (shareMark), and a list of characteristics after START TRANSACTION, whose original stays in a comment. Text
+// FOR SHARE (shareMark), the statements of rewritestmt.go, and a list of characteristics after START TRANSACTION, whose original stays in a comment. Text
 // it does not know it leaves alone.
 func rewriteClauses(query string, options sqlparser.ParserOptions) string {
+	query = keepWildcards(query, options)
 	if text := rewriteStart(query, options); text != query {
 		return text
 	}
-	return rewriteWords(rewriteShare(query, options), options)
+	for _, rewrite := range []func(string, sqlparser.ParserOptions) string{rewriteDo, rewriteInsertSet, rewriteHints, rewriteShare} {
+		query = rewrite(query, options)
+	}
+	return rewriteWords(query, options)
 }
 
 // rewritePrepared is rewriteClauses for texts prepared over the wire, which the protocol library parses by itself.

@@ -193,6 +193,9 @@ func (c *Conn) ValidateSession(ctx *sql.Context) error {
 
 // admit does what a statement of its kind does to the open transaction and to LOCK TABLES, and takes its metadata locks.
 func (c *Conn) admit(ctx *sql.Context) error {
+	if err := checkTree(ctx, c.stmt.marked); err != nil {
+		return err
+	}
 	uses, kind := c.stmt.uses, c.stmt.kind
 	current := ctx.GetCurrentDatabase()
 	for i := range uses {

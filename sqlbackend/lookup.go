@@ -178,7 +178,7 @@ func isPoint(ctx context.Context, part sql.MySQLRangeColumnExpr) bool {
 func (t *tableInfo) equalsNone(ctx context.Context, column int, part sql.MySQLRangeColumnExpr) bool {
 	typ := t.schema.Schema[column].Type
 	switch typ.Type() {
-	case query.Type_DECIMAL, query.Type_FLOAT32, query.Type_DATE, query.Type_DATETIME, query.Type_TIMESTAMP:
+	case query.Type_DECIMAL, query.Type_FLOAT32, query.Type_DATE, query.Type_DATETIME, query.Type_TIMESTAMP, query.Type_TIME:
 	default: // other types get their own values from the frontend, see boundType
 		return false
 	}

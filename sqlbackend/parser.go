@@ -52,8 +52,7 @@ func (p *parser) ParseWithOptions(ctx context.Context, query string, delimiter r
 	if !ok {
 		stmt, parsed, rest, err := p.inner.ParseWithOptions(ctx, query, delimiter, multi, options)
 		if err == nil {
-			guardLiterals(stmt)
-			stmt = finishTree(stmt, query)
+			stmt = finishTree(ctx, stmt, query)
 			p.mark(ctx, stmt, parsed)
 		}
 		return stmt, parsed, rest, err
@@ -75,8 +74,7 @@ func (p *parser) ParseOneWithOptions(ctx context.Context, query string, options 
 		if end > 0 { // an offset in what the caller has
 			end = max(end+len(query)-len(rewritten), 0)
 		}
-		guardLiterals(stmt)
-		stmt = finishTree(stmt, rewritten)
+		stmt = finishTree(ctx, stmt, rewritten)
 	}
 	p.mark(ctx, stmt, query)
 	return stmt, end, nil

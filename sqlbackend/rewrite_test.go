@@ -24,3 +24,43 @@ func TestRewriteWords(t *testing.T) {
 		require.Equal(t, want, rewriteWords(c[0], sqlparser.ParserOptions{}))
 	}
 }
+
+func TestKeepWildcards(t *testing.T) {
+	for _, c := range [][2]string{
+		{`SELECT 'a\_b', "c\%"`, `SELECT 'a\\_b', "c\\%"`},
+		{`SELECT 'it\'s\_', 'x''\%y', '\\_' `, `SELECT 'it\'s\\_', 'x''\\%y', '\\_' `},
+		{"SELECT `a\\_b` -- 'a\\_b'\n, 'x\\_' # '\\%'\n /* '\\_' */", "SELECT `a\\_b` -- 'a\\_b'\n, 'x\\\\_' # '\\%'\n /* '\\_' */"},
+		{`SELECT '\`, ""}, {`SELECT 'a\_`, `SELECT 'a\\_`}, {"SELECT `a\\_", ""}, {`SELECT 'a\\\_'`, `SELECT 'a\\\\_'`},
+	} {
+		want := c[1]
+		if want == "" {
+			want = c[0]
+		}
+		require.Equal(t, want, keepWildcards(c[0], sqlparser.ParserOptions{}))
+	}
+}
+
+func TestRewriteStatements(t *testing.T) {
+	rewriters := map[string]func(string, sqlparser.ParserOptions) string{"do": rewriteDo, "set": rewriteInsertSet, "hint": rewriteHints}
+	for _, c := range [][3]string{
+		{"do", "DO 1", "SET @`lancesql do` = (1)"},
+		{"do", " /* x */ do sleep(1), f(a, ','), 'x; y' ; SELECT 1", "SET @`lancesql do` = (sleep(1)), @`lancesql do` = (f(a, ',')), @`lancesql do` = ('x; y') ; SELECT 1"},
+		{"do", "DO", ""},
+		{"do", "SELECT 'DO 1'", ""},
+		{"set", "INSERT INTO c SET k=2,n=9 AS w ON DUPLICATE KEY UPDATE n=w.n", "INSERT INTO c (k, n) VALUES (2, 9) AS w ON DUPLICATE KEY UPDATE n=w.n"},
+		{"set", "insert ignore into `set` set `a`.`b` = f(1, (2)), x = cast(1 as signed) as new(p, q) on duplicate key update x = q",
+			"insert ignore into `set` (`a`.`b`, x) VALUES (f(1, (2)), cast(1 as signed)) as new(p, q) on duplicate key update x = q"},
+		{"set", "INSERT INTO c SET k=2, n=cast('1 AS w' AS signed) ON DUPLICATE KEY UPDATE n=3", ""},
+		{"set", "INSERT INTO c VALUES (1) AS new ON DUPLICATE KEY UPDATE n=new.n", ""},
+		{"set", "INSERT INTO c SELECT 1 AS a", ""},
+		{"hint", "SELECT * FROM t USE INDEX FOR ORDER BY (a) WHERE 1", "SELECT * FROM t USE INDEX (a) WHERE 1"},
+		{"hint", "SELECT * FROM t FORCE KEY FOR JOIN (a,b), u IGNORE INDEX for group by (`c`)", "SELECT * FROM t FORCE KEY (a,b), u IGNORE INDEX (`c`)"},
+		{"hint", "SELECT 'USE INDEX FOR JOIN (a)' FROM t USE INDEX (a) FOR UPDATE", ""},
+	} {
+		want := c[2]
+		if want == "" {
+			want = c[1]
+		}
+		require.Equal(t, want, rewriters[c[0]](c[1], sqlparser.ParserOptions{}), c[1])
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/types"
-	"github.com/dolthub/vitess/go/mysql"
 
 	"lancesql/engine"
 	"lancesql/internal/arrowx"
@@ -40,6 +39,7 @@ type tableInfo struct {
 	indexes   []tableIndex // kept secondary indexes, in the engine's order
 	rowID     int          // physical position of the hidden row id, -1 if the table has a key
 	zoned     []bool       // which columns are TIMESTAMP; nil if none is
+	dated     []int        // columns of DATE, DATETIME and TIMESTAMP
 }
 
 // newTableInfo builds the frontend's view of a stored table.
@@ -59,7 +59,7 @@ func newTableInfo(ctx context.Context, entry *engine.TableEntry) (*tableInfo, er
 		if err != nil {
 			return nil, fmt.Errorf("table %s.%s, column %s: %w", entry.Database, entry.Name, sc.Name, err)
 		}
-		c, err := newCodec(typ)
+		c, err := columnCodec(typ, sc.Extra)
 		if err != nil {
 			return nil, err
 		}
@@ -72,6 +72,9 @@ func newTableInfo(ctx context.Context, entry *engine.TableEntry) (*tableInfo, er
 		})
 	}
 	for i, c := range columns {
+		if types.IsTime(c.Type) {
+			t.dated = append(t.dated, i)
+		}
 		if types.IsTimestampType(c.Type) {
 			if t.zoned == nil {
 				t.zoned = make([]bool, len(columns)+1)
@@ -247,8 +250,8 @@ func diskName(name string) string {
 	return b.String()
 }
 
-// encodeRow turns a frontend row (schema positions) into a physical row. rowNumber is for messages, 1-based.
-func (t *tableInfo) encodeRow(ctx context.Context, row sql.Row, rowNumber int64) (arrowx.Row, error) {
+// encodeRow turns a frontend row (schema positions) into a physical row.
+func (t *tableInfo) encodeRow(ctx context.Context, row sql.Row) (arrowx.Row, error) {
 	if t.rowID >= 0 && len(row) == t.rowID {
 		row = append(row[:t.rowID:t.rowID], nil) // see Database.GetTableInsensitive
 	}
@@ -266,24 +269,11 @@ func (t *tableInfo) encodeRow(ctx context.Context, row sql.Row, rowNumber int64)
 		}
 		cell, err := t.encodeCell(ctx, i, v, zone)
 		if err != nil {
-			return nil, t.columnError(i, v, rowNumber, err)
+			return nil, err
 		}
 		out[i] = cell
 	}
 	return out, nil
-}
-
-func (t *tableInfo) columnError(column int, v any, rowNumber int64, err error) error {
-	b, ok := err.(*badDate)
-	if !ok {
-		return err
-	}
-	kind, text := "datetime", "0000-00-00 00:00:00"
-	if types.IsDateType(b.typ) {
-		kind, text = "date", types.ZeroDateStr
-	}
-	return mysql.NewSQLError(mysql.ERTruncatedWrongValue, "22007", "Incorrect %s value: '%s' for column '%s' at row %d",
-		kind, text, t.schema.Schema[column].Name, max(rowNumber, 1))
 }
 
 // decodeRow turns a physical row into a frontend row.

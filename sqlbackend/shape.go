@@ -133,6 +133,9 @@ func typeText(t sql.Type) (text, collation string) {
 
 // parseType is the inverse of typeText.
 func parseType(ctx context.Context, text, collation string) (sql.Type, error) {
+	if t, ok := parseTimeType(text); ok {
+		return t, nil
+	}
 	t, err := planbuilder.ParseColumnTypeString(ctx, text)
 	if err != nil {
 		return nil, fmt.Errorf("type %q: %w", text, err)
@@ -161,11 +164,30 @@ func newShapeColumn(ctx context.Context, c *sql.Column) (shapeColumn, error) {
 	if err != nil || !back.Equals(c.Type) || sridText(back) != sridText(c.Type) {
 		return shapeColumn{}, errUnsupportedType(c.Type)
 	}
+	extra := c.Extra
+	if declaredUnsigned(ctx, c) {
+		extra = extraUnsigned
+	}
 	return shapeColumn{
 		Name: c.Name, Type: text, Collation: collation, Nullable: c.Nullable,
-		Default: defaultText(c.Default), OnUpdate: defaultText(c.OnUpdate), Generated: defaultText(c.Generated),
-		AutoIncrement: c.AutoIncrement, Comment: c.Comment, Extra: c.Extra,
+		Default: columnDefault(c), OnUpdate: defaultText(c.OnUpdate), Generated: defaultText(c.Generated),
+		AutoIncrement: c.AutoIncrement, Comment: c.Comment, Extra: extra,
 	}, nil
+}
+
+// columnDefault is the text of a column's default. Of a TIME the frontend would write the bare value.
+func columnDefault(c *sql.Column) *string {
+	if t, ok := c.Type.(timeType); ok && c.Default != nil && c.Default.Resolved() && c.Default.IsLiteral() {
+		ctx := sql.NewEmptyContext()
+		v, err := c.Default.Eval(ctx, nil)
+		if err == nil && v != nil {
+			if shown, err := t.SQL(ctx, nil, v); err == nil {
+				text := "'" + shown.ToString() + "'"
+				return &text
+			}
+		}
+	}
+	return defaultText(c.Default)
 }
 
 func defaultText(d *sql.ColumnDefaultValue) *string {

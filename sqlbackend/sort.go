@@ -6,6 +6,8 @@ import (
 	"sort"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/iters"
+	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/sorters"
 )
 
@@ -98,6 +100,51 @@ func (s *sortIter) fill(ctx *sql.Context) error {
 func (s *sortIter) Close(ctx *sql.Context) error {
 	s.runs, s.read = nil, true
 	return s.child.Close(ctx)
+}
+
+// countedTop is ORDER BY … LIMIT with SQL_CALC_FOUND_ROWS.
+func (o *operators) countedTop(ctx *sql.Context, n *plan.TopN, row sql.Row) (sql.RowIter, error) {
+	limit, err := iters.GetInt64Value(ctx, n.Limit)
+	if err != nil {
+		return nil, err
+	}
+	child, err := o.build(ctx, n.Child, row)
+	if err != nil {
+		return nil, err
+	}
+	return &countedIter{sortIter: sortIter{child: child, by: n.SortConditions}, left: limit}, nil
+}
+
+// countedIter is the first rows of a sorted result, all of which count as found. Why not the frontend's operator: it
+// forgets one for LIMIT 1.
+type countedIter struct {
+	sortIter
+	left  int64
+	found int64
+}
+
+// Next implements sql.RowIter.
+func (c *countedIter) Next(ctx *sql.Context) (sql.Row, error) {
+	if !c.read {
+		if err := c.fill(ctx); err != nil {
+			return nil, err
+		}
+		c.read = true
+		for _, r := range c.runs {
+			c.found += int64(len(r.rows))
+		}
+	}
+	if c.left <= 0 {
+		return nil, io.EOF
+	}
+	c.left--
+	return c.sortIter.Next(ctx)
+}
+
+// Close implements sql.RowIter.
+func (c *countedIter) Close(ctx *sql.Context) error {
+	ctx.GetLastQueryInfo().FoundRows.Store(c.found)
+	return c.sortIter.Close(ctx)
 }
 
 // sortHeap is the runs of a sortIter, the one with the least first row on top.

@@ -15,6 +15,7 @@ import (
 func NewSQLEngine(e *engine.Engine, p *Provider) *sqle.Engine {
 	return newFrontend(p, sql.EngineOverrides{
 		Builder:                         sql.BuilderOverrides{Parser: &parser{inner: sql.NewMysqlParser(), admin: injectAdmin(e)}},
+		SchemaFormatter:                 schemaFormatter{&sql.MySqlSchemaFormatter{}},
 		CostedIndexScanExpressionFilter: plannable{},
 		Hooks:                           sql.ExecutionHooks{CreateTable: sql.CreateTable{PreSQLExecution: CreateTableHook}},
 	})

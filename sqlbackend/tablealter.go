@@ -1,6 +1,7 @@
 package sqlbackend
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -200,19 +201,19 @@ func (t *Table) ModifyColumn(ctx *sql.Context, name string, c *sql.Column, order
 	}
 	key := t.keyed(i)
 	old := t.info.schema.Schema[i]
-	inPlace := t.modifiesInPlace(i, c)
+	inPlace := t.modifiesInPlace(ctx, i, c)
 	if !stays(t.schema, i, order) || !inPlace && !old.Type.Equals(c.Type) {
 		return refused // Why never met: the frontend rewrites the table
 	}
-	k, err := newCodec(c.Type)
+	sc, err := newShapeColumn(ctx, c)
+	if err != nil {
+		return err
+	}
+	k, err := columnCodec(c.Type, sc.Extra)
 	if err != nil {
 		return err
 	}
 	if err := checkDefault(ctx, c, k); err != nil {
-		return err
-	}
-	sc, err := newShapeColumn(ctx, c)
-	if err != nil {
 		return err
 	}
 	sc.Nullable = sc.Nullable && !key
@@ -240,7 +241,7 @@ func (t *Table) keyed(i int) bool {
 }
 
 // modifiesInPlace reports whether a column that keeps its place can become c without its rows being written again.
-func (t *Table) modifiesInPlace(i int, c *sql.Column) bool {
+func (t *Table) modifiesInPlace(ctx context.Context, i int, c *sql.Column) bool {
 	old := t.info.schema.Schema[i]
 	key := t.keyed(i)
 	indexed := slices.ContainsFunc(t.info.indexes, func(x tableIndex) bool {
@@ -251,6 +252,12 @@ func (t *Table) modifiesInPlace(i int, c *sql.Column) bool {
 		(old.Generated == nil) != (c.Generated == nil), c.Generated != nil && old.Generated.String() != c.Generated.String(),
 		old.Nullable != c.Nullable && !key:
 		return false
+	}
+	if t, ok := c.Type.(timeType); ok && t.digits < timeDigits(old.Type) {
+		return false // times are rounded
+	}
+	if c.Extra == extraUnsigned || declaredUnsigned(ctx, c) {
+		return false // rows may be refused
 	}
 	return old.Type.Equals(c.Type) || !key && !indexed && widens(old.Type, c.Type)
 }

@@ -102,15 +102,18 @@ func (s *shape) addColumns(ctx *sql.Context, schema sql.Schema) (sql.Schema, []c
 			}
 			return nil, nil, notSupported("functional indexes")
 		}
-		k, err := newCodec(c.Type)
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := checkDefault(ctx, c, k); err != nil {
+		if _, err := newCodec(c.Type); err != nil {
 			return nil, nil, err
 		}
 		sc, err := newShapeColumn(ctx, c)
 		if err != nil {
+			return nil, nil, err
+		}
+		k, err := columnCodec(c.Type, sc.Extra)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := checkDefault(ctx, c, k); err != nil {
 			return nil, nil, err
 		}
 		s.Columns = append(s.Columns, sc)
@@ -119,7 +122,7 @@ func (s *shape) addColumns(ctx *sql.Context, schema sql.Schema) (sql.Schema, []c
 	return columns, codecs, nil
 }
 
-// checkDefault refuses a literal default the column cannot store, a zero date for one.
+// checkDefault refuses a literal default the column cannot store, or must not.
 func checkDefault(ctx *sql.Context, c *sql.Column, k codec) error {
 	if c.Default == nil || !c.Default.Resolved() || !c.Default.IsLiteral() {
 		return nil
@@ -127,6 +130,9 @@ func checkDefault(ctx *sql.Context, c *sql.Column, k codec) error {
 	v, err := c.Default.Eval(ctx, nil)
 	if err == nil && v != nil {
 		_, err = k.encode(ctx, v)
+		if isZeroDate(v) && refusesZeroDates(ctx) {
+			err = errs.ErrInvalid
+		}
 	}
 	if err != nil {
 		return mysql.NewSQLError(mysql.ERInvalidDefault, "42000", "Invalid default value for '%s'", c.Name)

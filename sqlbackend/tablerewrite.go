@@ -22,12 +22,12 @@ var (
 )
 
 // ShouldRewriteTable implements sql.RewritableTable.
-func (t *Table) ShouldRewriteTable(_ *sql.Context, before, after sql.PrimaryKeySchema, old, new *sql.Column) bool {
+func (t *Table) ShouldRewriteTable(ctx *sql.Context, before, after sql.PrimaryKeySchema, old, new *sql.Column) bool {
 	if old == nil || new == nil || len(before.Schema) != len(after.Schema) {
 		return true // a column or a key comes or goes
 	}
 	i := t.column(old.Name)
-	return i < 0 || !strings.EqualFold(after.Schema[i].Name, new.Name) || !t.modifiesInPlace(i, new)
+	return i < 0 || !strings.EqualFold(after.Schema[i].Name, new.Name) || !t.modifiesInPlace(ctx, i, new)
 }
 
 // RewriteInserter implements sql.RewritableTable. The frontend feeds it the rows of the table in the new schema.
@@ -35,6 +35,9 @@ func (t *Table) RewriteInserter(ctx *sql.Context, before, after sql.PrimaryKeySc
 	same := func(name string) string { return name }
 	if old == nil && new == nil && samePrimary(before, after, same) && len(before.Schema) == len(after.Schema) {
 		return nothing{}, nil // for a unique index, which CreateIndex has built already
+	}
+	if !slices.ContainsFunc(after.Schema, func(c *sql.Column) bool { return !c.HiddenSystem }) {
+		return nil, newError(1090, "You can't delete all columns with ALTER TABLE; use DROP TABLE instead")
 	}
 	if err := connOf(ctx).implicitCommit(ctx); err != nil {
 		return nil, err
@@ -262,11 +265,10 @@ func (w *rewriter) Insert(ctx *sql.Context, row sql.Row) error {
 	for i, p := range w.places {
 		picked[i] = row[p]
 	}
-	w.rows++
 	if w.info.rowID >= 0 {
 		picked = append(picked, nil)
 	}
-	phys, err := w.info.encodeRow(ctx, picked, w.rows)
+	phys, err := w.info.encodeRow(ctx, picked)
 	if err != nil {
 		return err
 	}

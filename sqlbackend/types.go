@@ -200,7 +200,7 @@ func dateCodec(t sql.Type) codec {
 	return codec{
 		arrow: arrow.FixedWidthTypes.Date32,
 		encode: func(ctx context.Context, v any) (any, error) {
-			d, err := storableTime(ctx, t, v)
+			d, err := convertTo[time.Time](ctx, t, v)
 			if err != nil {
 				return nil, err
 			}
@@ -220,7 +220,7 @@ func timestampCodec(t sql.Type, zone string) codec {
 	return codec{
 		arrow: &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: zone},
 		encode: func(ctx context.Context, v any) (any, error) {
-			d, err := storableTime(ctx, t, v)
+			d, err := convertTo[time.Time](ctx, t, v)
 			if err != nil {
 				return nil, err
 			}
@@ -236,29 +236,14 @@ func timestampCodec(t sql.Type, zone string) codec {
 	}
 }
 
-// storableTime refuses the zero date: no Arrow value means it to other readers (1292, as NO_ZERO_DATE does).
-func storableTime(ctx context.Context, t sql.Type, v any) (time.Time, error) {
-	d, err := convertTo[time.Time](ctx, t, v)
-	if err != nil {
-		return d, err
-	}
-	if d.Equal(types.ZeroTime) {
-		return d, &badDate{typ: t}
-	}
-	return d, nil
-}
-
-// badDate is a zero date; the editor adds column and row.
-type badDate struct{ typ sql.Type }
-
-// Error implements error.
-func (b *badDate) Error() string { return "zero date for a column of type " + b.typ.String() }
-
 func timeCodec(t sql.Type) codec {
 	return codec{
 		arrow: arrow.FixedWidthTypes.Duration_us,
 		encode: func(ctx context.Context, v any) (any, error) {
 			d, err := convertTo[types.Timespan](ctx, t, v)
+			if tt, ok := t.(timeType); ok {
+				d = tt.round(d)
+			}
 			return arrow.Duration(d), err
 		},
 		decode: func(cell any) (any, error) {

@@ -62,10 +62,10 @@ func typeCases(t testing.TB) []struct {
 		{"decimal(5,2)", "decimal(5, 2)", []any{d("-999.99"), d("0.00"), d("999.99")}},
 		{"decimal(38,0)", "decimal(38, 0)", []any{d("99999999999999999999999999999999999999"), d("-1")}},
 		{"decimal(65,30)", "decimal256(65, 30)", []any{d("-99999999999999999999999999999999999.999999999999999999999999999999"), d("0.000000000000000000000000000001")}},
-		{"date", "date32", []any{date("1000-01-01"), date("1969-12-31"), date("9999-12-31")}},
-		{"datetime", "timestamp[us]", []any{date("1000-01-01 00:00:00"), date("9999-12-31 23:59:59")}},
+		{"date", "date32", []any{date("1000-01-01"), date("1969-12-31"), date("9999-12-31"), types.ZeroTime}},
+		{"datetime", "timestamp[us]", []any{types.ZeroTime, date("1000-01-01 00:00:00"), date("9999-12-31 23:59:59")}},
 		{"datetime(6)", "timestamp[us]", []any{date("1969-12-31 23:59:59.999999"), date("9999-12-31 23:59:59.499999")}},
-		{"timestamp", "timestamp[us, tz=UTC]", []any{date("1970-01-01 00:00:01"), date("2038-01-19 03:14:07")}},
+		{"timestamp", "timestamp[us, tz=UTC]", []any{types.ZeroTime, date("1970-01-01 00:00:01"), date("2038-01-19 03:14:07")}},
 		{"timestamp(3)", "timestamp[us, tz=UTC]", []any{date("2024-02-29 12:34:56.789")}},
 		{"time(6)", "duration[us]", []any{types.Timespan(-3020399000000), types.Timespan(0), types.Timespan(3020399000000)}},
 		{"year", "int16", []any{int16(0), int16(1901), int16(2155)}},
@@ -166,7 +166,6 @@ func TestValuesRefused(t *testing.T) {
 		text  string
 		value any
 	}{
-		{"date", types.ZeroTime}, {"datetime", types.ZeroTime}, {"timestamp", types.ZeroTime},
 		{"double", math.NaN()}, {"double", math.Inf(1)},
 		{"varchar(10)", "\xff"}, {"tinyint", int64(300)}, {"decimal(3,1)", "100"},
 	} {

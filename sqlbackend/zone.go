@@ -82,7 +82,7 @@ func toUTC(v any, loc *time.Location) any {
 // fromUTC is the inverse of toUTC.
 func fromUTC(v any, loc *time.Location) any {
 	p, ok := v.(time.Time)
-	if !ok {
+	if !ok || p.Equal(types.ZeroTime) {
 		return v
 	}
 	w := p.In(loc)

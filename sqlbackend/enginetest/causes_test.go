@@ -5,6 +5,10 @@ func causes() []cause {
 	return []cause{
 		{"alter", "changing the columns of a table is not built: milestone 5", `ALTER TABLE … (ADD|DROP|MODIFY) COLUMN|not primary key alterable|is not alterable|cannot have its (collation|comment) altered`},
 		{"plan", "the plan is not the frontend's: costs, index abilities and operators are ours", `join_planning_tests\.go|unexpected plan|_join_types\n|/debug\n|^[A-Za-z]*/explain_`},
+		{"time-digits", "TIME(n) keeps and shows n digits of fractions (manual 13.2.6), the frontend's always six", `(?m)^TypesOverWire/TIME$|UNIX_TIMESTAMP_function_preserves_trailing_0s/select_unix_timestamp\(d\)`},
+		{"scale", "COALESCE, ROUND and TRUNCATE of exact numbers have all the digits asked for (manual 14.6.2)", `select_coalesce\(1,_0\.0\)|SELECT_TRUNCATE\((122\.00,3|1\.223,100)\)`},
+		{"interval-text", "a text plus an interval is a text (manual 14.7, DATE_ADD)", `SELECT_'2018-05-02'_[-+]_INTERVAL`},
+		{"distinct-order", "DISTINCT ordered by what is not selected is error 3065 under ONLY_FULL_GROUP_BY (manual 14.19.3)", `(?i)select_distinct_(pk1|pk2|n)_from_.*_order_by_`},
 		{"product", "names this server, its version and its variables", `8\.0\.31|"Dolt"|innodb_strict_mode`},
 		{"message", "a taken key is reported in MySQL's words", `duplicate (primary|unique) key given: \[`},
 		{"key-prefix", "MySQL takes prefixes of columns as a primary key (manual 15.1.20), the frontend's store does not", `primary_key_prefix`},

@@ -89,6 +89,11 @@ func decimalsOf(t sql.Type) uint32 {
 		if d, ok := t.(sql.DatetimeType); ok {
 			return uint32(d.Precision())
 		}
+	case t.Type() == sqltypes.Time:
+		if d, ok := t.(interface{ Precision() int }); ok {
+			return uint32(d.Precision())
+		}
+		return types.MaxDatetimePrecision
 	case sqltypes.IsFloat(t.Type()):
 		return notFixed
 	}

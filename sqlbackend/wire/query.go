@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -191,6 +192,9 @@ func (h *Handler) execute(ctx *sql.Context, c *mysql.Conn, cmd *command, send my
 	if err != nil {
 		return rest, err
 	}
+	if show, ok := stmt.(*sqlparser.Show); ok {
+		schema = likeHeader(show, schema)
+	}
 	sp := spool{ctx: ctx, schema: schema, reuse: cmd.text, more: rest != "", send: send}
 	sp.finish = func() error { return h.setStatus(ctx, c) }
 	return rest, sp.run(iter)
@@ -276,4 +280,29 @@ func bindingExprs(vars map[string]*querypb.BindVariable) (map[string]sqlparser.E
 		exprs[name] = expr
 	}
 	return exprs, nil
+}
+
+// likeHeader puts the pattern of SHOW TABLES LIKE and SHOW DATABASES LIKE into the name of the first column, where MySQL
+// shows it.
+func likeHeader(show *sqlparser.Show, schema sql.Schema) sql.Schema {
+	like := ""
+	if show.Filter != nil {
+		like = show.Filter.Like
+	}
+	switch strings.ToLower(show.Type) {
+	case "tables":
+		if o := show.ShowTablesOpt; o != nil && o.Filter != nil {
+			like = o.Filter.Like
+		}
+	case "databases", "schemas":
+	default:
+		return schema
+	}
+	if like == "" || len(schema) == 0 {
+		return schema
+	}
+	out := slices.Clone(schema)
+	out[0] = schema[0].Copy()
+	out[0].Name += " (" + like + ")"
+	return out
 }

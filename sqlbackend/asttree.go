@@ -1,0 +1,180 @@
+package sqlbackend
+
+import (
+	"bytes"
+	"context"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+)
+
+// rewriteExpressions replaces expressions of a statement, from the outside in; by returns what stands for one, which is
+// itself if nothing is to be done. Names of result columns stay: the syntax tree keeps the text they come from.
+func rewriteExpressions(stmt sqlparser.SQLNode, by func(sqlparser.Expr) sqlparser.Expr) {
+	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		switch n := n.(type) {
+		case *sqlparser.AliasedExpr:
+			n.Expr = by(n.Expr)
+		case *sqlparser.Where:
+			if n != nil {
+				n.Expr = by(n.Expr)
+			}
+		case *sqlparser.Order:
+			n.Expr = by(n.Expr)
+		case *sqlparser.AssignmentExpr:
+			n.Expr = by(n.Expr)
+		case sqlparser.Exprs:
+			for i := range n {
+				n[i] = by(n[i])
+			}
+		case sqlparser.Expr:
+			rewriteOperands(n, by)
+		}
+		return true, nil
+	}, stmt)
+}
+
+// rewriteOperands replaces the operands of one expression.
+func rewriteOperands(e sqlparser.Expr, by func(sqlparser.Expr) sqlparser.Expr) {
+	var operands []sqlparser.Expr
+	root := true
+	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		operand, ok := n.(sqlparser.Expr)
+		if !ok || root {
+			root = false
+			return true, nil
+		}
+		operands = append(operands, operand)
+		return false, nil
+	}, e)
+	for _, o := range operands {
+		if _, list := o.(sqlparser.ValTuple); list {
+			continue // its own operands are replaced; lists cannot be compared
+		}
+		if with := by(o); with != o {
+			sqlparser.ReplaceExpr(e, o, with)
+		}
+	}
+}
+
+// castTimeName is the function that stands for CAST(x AS TIME(n)).
+const castTimeName = "lancesql cast time"
+
+// replacedExpression puts functions into a query in place of expressions that the frontend's grammar ties to an
+// implementation of its own: casts to TIME, and date + INTERVAL, date - INTERVAL.
+func replacedExpression(e sqlparser.Expr) sqlparser.Expr {
+	switch n := e.(type) {
+	case *sqlparser.ConvertExpr:
+		if n.Type == nil || !strings.EqualFold(n.Type.Type, "time") {
+			return e
+		}
+		digits := n.Type.Length
+		if digits == nil {
+			digits = sqlparser.NewIntVal([]byte("0"))
+		}
+		return call(castTimeName, n.Expr, digits)
+	case *sqlparser.BinaryExpr:
+		date, interval := n.Left, n.Right
+		if _, ok := date.(*sqlparser.IntervalExpr); ok && n.Operator == sqlparser.PlusStr {
+			date, interval = interval, date
+		}
+		if _, ok := interval.(*sqlparser.IntervalExpr); !ok {
+			return e
+		}
+		if _, ok := date.(*sqlparser.IntervalExpr); ok {
+			return e
+		}
+		switch n.Operator {
+		case sqlparser.PlusStr:
+			return call("date_add", date, interval)
+		case sqlparser.MinusStr:
+			return call("date_sub", date, interval)
+		}
+	}
+	return e
+}
+
+func call(name string, args ...sqlparser.Expr) *sqlparser.FuncExpr {
+	f := &sqlparser.FuncExpr{Name: sqlparser.NewColIdent(name)}
+	for _, a := range args {
+		f.Exprs = append(f.Exprs, &sqlparser.AliasedExpr{Expr: a})
+	}
+	return f
+}
+
+// bodies returns the statements inside a definition of a view, procedure, trigger or event. Their text is kept, not their
+// tree.
+func bodies(d *sqlparser.DDL) []sqlparser.SQLNode {
+	var list []sqlparser.SQLNode
+	if d.ViewSpec != nil && d.ViewSpec.ViewExpr != nil {
+		list = append(list, d.ViewSpec.ViewExpr)
+	}
+	if d.ProcedureSpec != nil && d.ProcedureSpec.Body != nil {
+		list = append(list, d.ProcedureSpec.Body)
+	}
+	if d.TriggerSpec != nil && d.TriggerSpec.Body != nil {
+		list = append(list, d.TriggerSpec.Body)
+	}
+	if d.EventSpec != nil && d.EventSpec.Body != nil {
+		list = append(list, d.EventSpec.Body)
+	}
+	return list
+}
+
+// isQuery reports whether a statement reads or changes rows. Others are left as they are, since the text of definitions
+// is shown later.
+func isQuery(stmt sqlparser.Statement) bool {
+	switch stmt.(type) {
+	case *sqlparser.Select, *sqlparser.SetOp, *sqlparser.ParenSelect, *sqlparser.Insert, *sqlparser.Update, *sqlparser.Delete:
+		return true
+	}
+	return false
+}
+
+// escapeLike names the escape character of a LIKE whose pattern may have it. The frontend turns some patterns into
+// comparisons, backslashes and all, but only without ESCAPE.
+func escapeLike(c *sqlparser.ComparisonExpr) {
+	if c.Operator != sqlparser.LikeStr && c.Operator != sqlparser.NotLikeStr || c.Escape != nil {
+		return
+	}
+	if v, ok := c.Right.(*sqlparser.SQLVal); ok && v.Type == sqlparser.StrVal && !bytes.ContainsRune(v.Val, '\\') {
+		return
+	}
+	c.Escape = sqlparser.NewStrVal([]byte(`\`))
+}
+
+// escapeShow is escapeLike for SHOW TABLES LIKE and its kin, whose pattern becomes a condition. The pattern stays for the
+// name of the result's column.
+func escapeShow(ctx context.Context, s *sqlparser.Show) {
+	filter, column := s.Filter, ""
+	switch strings.ToLower(s.Type) {
+	case "tables":
+		if s.ShowTablesOpt == nil {
+			return
+		}
+		db := s.ShowTablesOpt.DbName
+		if sctx, ok := ctx.(*sql.Context); ok && db == "" {
+			db = sctx.GetCurrentDatabase()
+		}
+		filter, column = s.ShowTablesOpt.Filter, "Tables_in_"+db
+	case "columns", "fields":
+		if s.ShowTablesOpt == nil {
+			return
+		}
+		filter, column = s.ShowTablesOpt.Filter, "Field"
+	case "databases", "schemas":
+		column = "Database"
+	case "table status":
+		column = "Name"
+	default:
+		return
+	}
+	if filter == nil || filter.Filter != nil || !strings.Contains(filter.Like, `\`) {
+		return
+	}
+	like := &sqlparser.ComparisonExpr{Operator: sqlparser.LikeStr, Right: sqlparser.NewStrVal([]byte(filter.Like)),
+		Left: &sqlparser.ColName{Name: sqlparser.NewColIdent(column)}}
+	escapeLike(like)
+	filter.Filter = like
+}

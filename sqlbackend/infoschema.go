@@ -1,0 +1,236 @@
+package sqlbackend
+
+import (
+	"context"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/dolthub/vitess/go/vt/proto/query"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+)
+
+// extraUnsigned marks a column of DECIMAL, FLOAT or DOUBLE UNSIGNED, types of which the frontend drops the last word. It
+// travels in sql.Column.Extra, which those columns do not need otherwise.
+const extraUnsigned = "unsigned"
+
+// declaredUnsigned reports whether the running statement defines a column of that name UNSIGNED though its type does
+// not say so.
+func declaredUnsigned(ctx context.Context, c *sql.Column) bool {
+	sctx, ok := ctx.(*sql.Context)
+	if !ok || !types.IsDecimal(c.Type) && !types.IsFloat(c.Type) {
+		return false
+	}
+	conn := connOf(sctx)
+	return conn != nil && definesUnsigned(conn.stmt.marked, c.Name)
+}
+
+func definesUnsigned(stmt sqlparser.Statement, column string) bool {
+	switch s := stmt.(type) {
+	case *sqlparser.DDL:
+		if s.TableSpec == nil {
+			return false
+		}
+		for _, c := range s.TableSpec.Columns {
+			if bool(c.Type.Unsigned) && strings.EqualFold(c.Name.String(), column) {
+				return true
+			}
+		}
+	case *sqlparser.AlterTable:
+		for _, d := range s.Statements {
+			if definesUnsigned(d, column) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unsignedCodec refuses what is below zero.
+func unsignedCodec(c codec, t sql.Type) codec {
+	encode := c.encode
+	c.encode = func(ctx context.Context, v any) (any, error) {
+		n, err := types.InternalDecimalType.ConvertToDecimal(v)
+		if err == nil && n != nil && n.Sign() < 0 {
+			return nil, sql.ErrValueOutOfRange.New(v, t.String()+" "+extraUnsigned)
+		}
+		return encode(ctx, v)
+	}
+	return c
+}
+
+// columnCodec is the codec of a column, with what its type does not say.
+func columnCodec(t sql.Type, extra string) (codec, error) {
+	c, err := newCodec(t)
+	if err == nil && extra == extraUnsigned {
+		c = unsignedCodec(c, t)
+	}
+	return c, err
+}
+
+// schemaFormatter writes SHOW CREATE TABLE.
+type schemaFormatter struct {
+	*sql.MySqlSchemaFormatter
+}
+
+// GenerateCreateTableColumnDefinition implements sql.SchemaFormatter.
+func (f schemaFormatter) GenerateCreateTableColumnDefinition(c *sql.Column, def, onUpdate string, collation sql.CollationID) string {
+	text := f.MySqlSchemaFormatter.GenerateCreateTableColumnDefinition(c, def, onUpdate, collation)
+	if c.Extra != extraUnsigned {
+		return text
+	}
+	start := "  " + f.QuoteIdentifier(c.Name) + " " + c.Type.String()
+	rest, ok := strings.CutPrefix(text, start)
+	if !ok {
+		return text
+	}
+	return start + " " + extraUnsigned + rest
+}
+
+// Places in the rows of information_schema.columns.
+const (
+	infoSchemaName  = 1
+	infoTable       = 2
+	infoColumn      = 3
+	infoDefault     = 5
+	infoTextLength  = 8
+	infoTimeDigits  = 12
+	infoType        = 15
+	infoExtra       = 17
+	infoColumnWidth = 22
+)
+
+// infoColumns is information_schema.columns with what the frontend leaves out or says otherwise about our tables.
+func (o *operators) infoColumns(ctx *sql.Context, n *plan.ResolvedTable, row sql.Row) (sql.RowIter, error) {
+	c := connOf(ctx)
+	if c == nil || !strings.EqualFold(n.Name(), "columns") || n.SqlDatabase == nil || !strings.EqualFold(n.SqlDatabase.Name(), sql.InformationSchemaDatabaseName) {
+		return nil, nil
+	}
+	rows, err := o.stock.Build(ctx, n, row)
+	if err != nil {
+		return nil, err
+	}
+	return &infoColumnsIter{RowIter: rows, provider: c.provider}, nil
+}
+
+type infoColumnsIter struct {
+	sql.RowIter
+	provider *Provider
+	table    *tableInfo // of the row before
+}
+
+// Next implements sql.RowIter.
+func (i *infoColumnsIter) Next(ctx *sql.Context) (sql.Row, error) {
+	row, err := i.RowIter.Next(ctx)
+	if err != nil || len(row) != infoColumnWidth {
+		return row, err
+	}
+	db, _ := row[infoSchemaName].(string)
+	table, _ := row[infoTable].(string)
+	column, _ := row[infoColumn].(string)
+	if t := i.table; t == nil || t.entry.Database != db || t.entry.Name != table {
+		i.table = nil
+		d := i.provider.engine.Catalog().Database(db)
+		if d == nil || d.Table(table) == nil {
+			return row, nil
+		}
+		if i.table, err = i.provider.info(ctx, d.Table(table)); err != nil {
+			return nil, err
+		}
+	}
+	s := i.table.shape
+	if at := s.column(column); at >= 0 {
+		return describeColumn(row.Copy(), i.table.schema.Schema[at], &s.Columns[at]), nil
+	}
+	return row, nil
+}
+
+// describeColumn corrects a row about a column of ours.
+func describeColumn(row sql.Row, c *sql.Column, sc *shapeColumn) sql.Row {
+	switch t := c.Type.(type) {
+	case timeType:
+		row[infoTimeDigits] = t.digits
+	case sql.StringType:
+		if t.Type() == query.Type_TEXT {
+			row[infoTextLength] = t.MaxByteLength()
+		}
+	}
+	if types.IsDateType(c.Type) {
+		row[infoTimeDigits] = nil
+	}
+	extra := ""
+	switch {
+	case sc.AutoIncrement:
+		extra = "auto_increment"
+	case sc.Generated != nil:
+		extra = "STORED GENERATED"
+	case sc.Default != nil && !isLiteralText(*sc.Default):
+		extra = "DEFAULT_GENERATED"
+		if row[infoDefault] != nil {
+			row[infoDefault] = mysqlDefault(row[infoDefault])
+		}
+	}
+	if sc.OnUpdate != nil {
+		extra = strings.TrimSpace(extra + " on update " + strings.TrimSuffix(*sc.OnUpdate, "()"))
+	}
+	row[infoExtra] = extra
+	if sc.Extra == extraUnsigned {
+		if text, ok := row[infoType].(string); ok {
+			row[infoType] = text + " " + extraUnsigned
+		}
+	}
+	if text, ok := literalTime(c, sc); ok {
+		row[infoDefault] = text
+	}
+	return row
+}
+
+// isLiteralText reports whether the text of a default is a literal: a string, a number, b'101', x'41', TRUE, NULL.
+func isLiteralText(text string) bool {
+	s := newTokens(text, sqlparser.ParserOptions{})
+	s.take('-')
+	switch s.kind {
+	case sqlparser.STRING, sqlparser.INTEGRAL, sqlparser.FLOAT, sqlparser.HEX, sqlparser.HEXNUM, sqlparser.BIT_LITERAL,
+		sqlparser.NULL, sqlparser.TRUE, sqlparser.FALSE:
+		s.next()
+		return s.kind == 0
+	}
+	return false
+}
+
+// literalTime is the default of a DATE, DATETIME, TIMESTAMP or TIME column as its type shows it.
+func literalTime(c *sql.Column, sc *shapeColumn) (string, bool) {
+	if sc.Default == nil || !isLiteralText(*sc.Default) || !types.IsTime(c.Type) && !types.IsTimespan(c.Type) {
+		return "", false
+	}
+	s := newTokens(*sc.Default, sqlparser.ParserOptions{})
+	if s.kind != sqlparser.STRING {
+		return "", false
+	}
+	ctx := sql.NewEmptyContext()
+	v, _, err := c.Type.Convert(ctx.Context, s.text)
+	if err != nil {
+		return "", false
+	}
+	shown, err := c.Type.SQL(ctx, nil, v)
+	if err != nil {
+		return "", false
+	}
+	return shown.ToString(), true
+}
+
+// mysqlDefault is the text of a default expression with the names MySQL gives the functions of the current time.
+func mysqlDefault(v any) any {
+	text, ok := v.(string)
+	if !ok {
+		return v
+	}
+	switch foldName(text) {
+	case "current_date()", "current_date":
+		return "curdate()"
+	case "current_time()", "current_time":
+		return "curtime()"
+	}
+	return text
+}

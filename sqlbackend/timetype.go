@@ -1,0 +1,476 @@
+package sqlbackend
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/expression/function"
+	"github.com/dolthub/go-mysql-server/sql/transform"
+	"github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/dolthub/vitess/go/sqltypes"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+)
+
+// timeType is TIME(0) to TIME(6): the frontend has but one type without digits. Values are types.Timespan.
+//
+// The frontend recognises its own type by the Go type; where that decides something (comparisons, date arithmetic),
+// exactComparisons hides this one behind asTimespan.
+type timeType struct {
+	types.TimespanType_
+	digits int // of fractions of a second
+}
+
+var (
+	_ sql.Type       = timeType{}
+	_ types.TimeType = timeType{}
+)
+
+// newTimeType returns TIME(digits).
+func newTimeType(digits int) sql.Type {
+	return timeType{digits: min(digits, types.MaxDatetimePrecision)}
+}
+
+// parseTimeType reads time and time(n); false if text is another type.
+func parseTimeType(text string) (sql.Type, bool) {
+	rest, ok := strings.CutPrefix(strings.ToLower(text), "time")
+	if !ok {
+		return nil, false
+	}
+	if rest == "" {
+		return newTimeType(0), true
+	}
+	if len(rest) != len("(n)") || rest[0] != '(' || rest[2] != ')' || rest[1] < '0' || rest[1] > '6' {
+		return nil, false
+	}
+	return newTimeType(int(rest[1] - '0')), true
+}
+
+// timeDigits returns how many digits of fractions values of a type show; 0 if they are no times.
+func timeDigits(t sql.Type) int {
+	switch t := t.(type) {
+	case timeType:
+		return t.digits
+	case types.TimespanType_:
+		return types.MaxDatetimePrecision
+	case sql.DatetimeType:
+		return t.Precision()
+	case sql.DecimalType:
+		return min(int(t.Scale()), types.MaxDatetimePrecision)
+	}
+	if types.IsInteger(t) || types.IsYear(t) {
+		return 0
+	}
+	return types.MaxDatetimePrecision
+}
+
+// round rounds half away from zero, as MySQL does.
+func (t timeType) round(v types.Timespan) types.Timespan {
+	unit := types.Timespan(1)
+	for range types.MaxDatetimePrecision - t.digits {
+		unit *= 10
+	}
+	half := unit / 2
+	if v < 0 {
+		half = -half
+	}
+	return types.Time.MicrosecondsToTimespan(int64((v + half) / unit * unit))
+}
+
+// Convert implements sql.Type. What is beyond the range is an error in strict mode, else the nearest time.
+func (t timeType) Convert(ctx context.Context, v any) (any, sql.ConvertInRange, error) {
+	if v == nil {
+		return nil, sql.InRange, nil
+	}
+	s, err := t.ConvertToTimespan(v)
+	if sctx, ok := ctx.(*sql.Context); err == nil && ok && clamped(s, v) && sql.LoadSqlMode(sctx).Strict() {
+		err = types.ErrConvertingToTimeType.New(v)
+	}
+	return s, sql.InRange, err
+}
+
+// clamped reports whether s is not the time that v says but the last or first one there is.
+func clamped(s types.Timespan, v any) bool {
+	const limit, number = 3020399000000, 8385959 // 838:59:59
+	if s != limit && s != -limit {
+		return false
+	}
+	switch v := v.(type) {
+	case string:
+		text := strings.TrimPrefix(strings.TrimSpace(v), "-")
+		whole, fraction, _ := strings.Cut(text, ".")
+		return whole != "838:59:59" && whole != strconv.Itoa(number) || strings.Trim(fraction, "0") != ""
+	case types.Timespan:
+		return false
+	}
+	n, ok := int64Of(v)
+	return ok && n != number && n != -number
+}
+
+// ConvertToTimespan implements types.TimeType.
+func (t timeType) ConvertToTimespan(v any) (types.Timespan, error) {
+	s, err := types.Time.ConvertToTimespan(v)
+	return t.round(s), err
+}
+
+// Equals implements sql.Type: all TIME types are one to the frontend, whatever they show.
+func (t timeType) Equals(other sql.Type) bool {
+	_, ok := other.(types.TimeType)
+	return ok
+}
+
+// Promote implements sql.Type.
+func (t timeType) Promote() sql.Type { return t }
+
+// String implements fmt.Stringer.
+func (t timeType) String() string {
+	if t.digits == 0 {
+		return "time"
+	}
+	return "time(" + strconv.Itoa(t.digits) + ")"
+}
+
+// MaxTextResponseByteLength implements sql.Type.
+func (t timeType) MaxTextResponseByteLength(*sql.Context) uint32 {
+	const whole = uint32(len("-838:59:59"))
+	if t.digits == 0 {
+		return whole
+	}
+	return whole + 1 + uint32(t.digits)
+}
+
+// Precision returns how many digits of fractions of a second values have.
+func (t timeType) Precision() int { return t.digits }
+
+// SQL implements sql.Type.
+func (t timeType) SQL(_ *sql.Context, dest []byte, v any) (sqltypes.Value, error) {
+	if v == nil {
+		return sqltypes.NULL, nil
+	}
+	s, err := t.ConvertToTimespan(v)
+	if err != nil {
+		return sqltypes.Value{}, err
+	}
+	const point = len(".000000")
+	text := s.AppendBytes(dest)
+	text = text[:len(text)-point]
+	if t.digits > 0 {
+		text = text[:len(text)+1+t.digits]
+	}
+	return sqltypes.MakeTrusted(sqltypes.Time, text), nil
+}
+
+// resolveTimeTypes gives the columns of a definition their TIME(n) before the frontend refuses it.
+func resolveTimeTypes(stmt sqlparser.Statement) {
+	switch s := stmt.(type) {
+	case *sqlparser.DDL:
+		if s.TableSpec == nil {
+			return
+		}
+		for _, c := range s.TableSpec.Columns {
+			if !strings.EqualFold(c.Type.Type, "time") {
+				continue
+			}
+			text := "time"
+			if c.Type.Length != nil {
+				text += "(" + string(c.Type.Length.Val) + ")"
+			}
+			if t, ok := parseTimeType(text); ok {
+				c.Type.ResolvedType = t
+			}
+		}
+	case *sqlparser.AlterTable:
+		for _, d := range s.Statements {
+			resolveTimeTypes(d)
+		}
+	}
+}
+
+// asTimespan is a TIME(n) as the frontend's own TIME type, and so are the results of functions it is a type of.
+type asTimespan struct {
+	sql.Expression
+}
+
+// Type implements sql.Expression.
+func (a *asTimespan) Type(*sql.Context) sql.Type { return types.Time }
+
+// Children implements sql.Expression.
+func (a *asTimespan) Children() []sql.Expression { return []sql.Expression{a.Expression} }
+
+// WithChildren implements sql.Expression.
+func (a *asTimespan) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 1 {
+		return nil, sql.ErrInvalidChildrenNumber.New(a, len(c), 1)
+	}
+	return &asTimespan{c[0]}, nil
+}
+
+// timeText is a TIME(n) as the text it is shown as, for functions of texts: the frontend would always write six digits.
+type timeText struct {
+	sql.Expression
+}
+
+// Type implements sql.Expression.
+func (t *timeText) Type(*sql.Context) sql.Type { return types.Text }
+
+// Eval implements sql.Expression.
+func (t *timeText) Eval(ctx *sql.Context, row sql.Row) (any, error) {
+	v, err := t.Expression.Eval(ctx, row)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	shown, err := t.Expression.Type(ctx).SQL(ctx, nil, v)
+	return shown.ToString(), err
+}
+
+// Children implements sql.Expression.
+func (t *timeText) Children() []sql.Expression { return []sql.Expression{t.Expression} }
+
+// WithChildren implements sql.Expression.
+func (t *timeText) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 1 {
+		return nil, sql.ErrInvalidChildrenNumber.New(t, len(c), 1)
+	}
+	return &timeText{c[0]}, nil
+}
+
+// takesText reports whether an expression takes its operands as texts.
+func takesText(ctx *sql.Context, e sql.Expression) bool {
+	switch e := e.(type) {
+	case *expression.Convert:
+		return types.IsText(e.Type(ctx))
+	case *expression.Like:
+		return true
+	case sql.FunctionExpression:
+		switch e.FunctionName() {
+		case "concat", "concat_ws", "substring", "substr", "mid", "left", "right", "length", "char_length", "upper", "lower",
+			"replace", "lpad", "rpad", "trim", "reverse", "quote", "hex", "md5", "group_concat", "json_object", "json_array":
+			return true
+		}
+	}
+	return false
+}
+
+// hideTimes puts what by returns in place of operands of type TIME(n), see timeType; false if there is none.
+func hideTimes(ctx *sql.Context, e sql.Expression, by func(sql.Expression) sql.Expression) (sql.Expression, bool, error) {
+	var out []sql.Expression
+	children := e.Children()
+	for i, c := range children {
+		if c == nil || !c.Resolved() {
+			continue
+		}
+		if _, ok := c.Type(ctx).(timeType); ok {
+			if out == nil {
+				out = append(out, children...)
+			}
+			out[i] = by(c)
+		}
+	}
+	if out == nil {
+		return e, false, nil
+	}
+	n, err := e.WithChildren(ctx, out...)
+	return n, true, err
+}
+
+// timesIn makes the literals that a TIME is looked for among times: the frontend compares the texts. Doing it twice
+// changes nothing.
+func timesIn(ctx *sql.Context, in *expression.HashInTuple, list expression.Tuple) (sql.Expression, transform.TreeIdentity, error) {
+	times := make(expression.Tuple, len(list))
+	changed := false
+	for i, e := range list {
+		l, ok := e.(*expression.Literal)
+		if !ok {
+			return in, transform.SameTree, nil
+		}
+		if times[i] = l; l.Value() == nil || types.IsTimespan(l.Type(ctx)) {
+			continue
+		}
+		v, err := types.Time.ConvertToTimespan(l.Value())
+		if err != nil {
+			return in, transform.SameTree, nil // the frontend says what it is
+		}
+		times[i], changed = expression.NewLiteral(v, types.Time), true
+	}
+	if !changed {
+		return in, transform.SameTree, nil
+	}
+	n, err := expression.NewHashInTuple(ctx, in.Left(), times)
+	return n, transform.NewTree, err
+}
+
+// shown is an expression of the frontend whose values are shown in another type than the frontend thinks, with MySQL's
+// number of digits behind the point.
+type shown struct {
+	sql.Expression
+	typ func(ctx *sql.Context, e sql.Expression) sql.Type // of e, which changes while a statement is planned
+}
+
+// Type implements sql.Expression.
+func (s *shown) Type(ctx *sql.Context) sql.Type { return s.typ(ctx, s.Expression) }
+
+// Eval implements sql.Expression.
+func (s *shown) Eval(ctx *sql.Context, row sql.Row) (any, error) {
+	v, err := s.Expression.Eval(ctx, row)
+	if err != nil || v == nil {
+		return v, err
+	}
+	typ := s.Type(ctx)
+	if typ == s.Expression.Type(ctx) {
+		return v, nil
+	}
+	if d, ok := typ.(sql.DecimalType); ok {
+		n, err := types.InternalDecimalType.ConvertToDecimal(v)
+		if err != nil || n == nil {
+			return nil, err
+		}
+		return sql.DecimalRound(n, int32(d.Scale()))
+	}
+	c, _, err := typ.Convert(quiet(ctx), v)
+	return c, err
+}
+
+// Children implements sql.Expression.
+func (s *shown) Children() []sql.Expression { return []sql.Expression{s.Expression} }
+
+// WithChildren implements sql.Expression.
+func (s *shown) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 1 {
+		return nil, sql.ErrInvalidChildrenNumber.New(s, len(c), 1)
+	}
+	return &shown{Expression: c[0], typ: s.typ}, nil
+}
+
+// CollationCoercibility implements sql.CollationCoercible.
+func (s *shown) CollationCoercibility(ctx *sql.Context) (sql.CollationID, byte) {
+	return sql.GetCoercibility(ctx, s.Expression)
+}
+
+// literalInt returns the value of an integer literal.
+func literalInt(ctx *sql.Context, e sql.Expression) (int, bool) {
+	if u, ok := e.(*expression.UnaryMinus); ok {
+		n, ok := literalInt(ctx, u.Child)
+		return -n, ok
+	}
+	l, ok := e.(*expression.Literal)
+	if !ok {
+		return 0, false
+	}
+	n, ok := int64Of(l.Value())
+	return int(n), ok
+}
+
+// argumentDigits is the TIME or DATETIME with the digits of the first argument, or of all of them.
+func argumentDigits(ctx *sql.Context, e sql.Expression, most int) int {
+	digits := 0
+	for i, c := range e.Children() {
+		if i < most {
+			digits = max(digits, timeDigitsOf(ctx, c))
+		}
+	}
+	return digits
+}
+
+// timeDigitsOf is timeDigits of an expression; of a text literal, those it has.
+func timeDigitsOf(ctx *sql.Context, e sql.Expression) int {
+	if a, ok := e.(*asTimespan); ok {
+		e = a.Expression
+	}
+	if l, ok := e.(*expression.Literal); ok {
+		switch v := l.Value().(type) {
+		case nil:
+			return 0
+		case string:
+			_, fraction, _ := strings.Cut(v, ".")
+			return min(len(fraction), types.MaxDatetimePrecision)
+		}
+	}
+	return timeDigits(e.Type(ctx))
+}
+
+// shiftedType is the type of DATE_ADD and its like: that of the frontend, with the digits of the first argument or of the
+// interval.
+func shiftedType(ctx *sql.Context, e sql.Expression) sql.Type {
+	typ := e.Type(ctx)
+	args := e.Children()
+	isTime := types.IsTimespan(typ)
+	if len(args) != 2 || !isTime && !types.IsDatetimeType(typ) {
+		return typ
+	}
+	digits := 0
+	if at := args[0].Type(ctx); !types.IsDateType(at) {
+		digits = timeDigitsOf(ctx, args[0])
+	}
+	if i, ok := args[1].(*expression.Interval); ok && strings.Contains(i.Unit, "MICROSECOND") {
+		digits = types.MaxDatetimePrecision
+	}
+	if isTime {
+		return newTimeType(digits)
+	}
+	return types.MustCreateDatetimeType(sqltypes.Datetime, digits)
+}
+
+// timeFunction returns the frontend's functions of times with the number of digits MySQL gives them.
+func timeFunction(name string) (sql.Function, bool) {
+	timeOf := func(most int) func(*sql.Context, sql.Expression) sql.Type {
+		return func(ctx *sql.Context, e sql.Expression) sql.Type { return newTimeType(argumentDigits(ctx, e, most)) }
+	}
+	shift := func(build func(*sql.Context, ...sql.Expression) (sql.Expression, error)) (sql.Function, bool) {
+		return sql.FunctionN{Name: name, Fn: func(ctx *sql.Context, args ...sql.Expression) (sql.Expression, error) {
+			e, err := build(ctx, args...)
+			if err != nil {
+				return nil, err
+			}
+			return &shown{e, shiftedType}, nil
+		}}, true
+	}
+	switch name {
+	case castTimeName:
+		return sql.Function2{Name: name, Fn: func(ctx *sql.Context, e, n sql.Expression) sql.Expression {
+			digits, _ := literalInt(ctx, n)
+			cast := expression.NewConvertWithLengthAndScale(e, expression.ConvertToTime, digits, 0)
+			return &shown{cast, func(*sql.Context, sql.Expression) sql.Type { return newTimeType(digits) }}
+		}}, true
+	case "date_add":
+		return shift(function.NewDateAdd)
+	case "date_sub":
+		return shift(function.NewDateSub)
+	case "adddate":
+		return shift(function.NewAddDate)
+	case "subdate":
+		return shift(function.NewSubDate)
+	case "time":
+		return sql.Function1{Name: name, Fn: func(ctx *sql.Context, e sql.Expression) sql.Expression {
+			return &shown{function.NewTime(ctx, e), timeOf(1)}
+		}}, true
+	case "timediff":
+		return sql.Function2{Name: name, Fn: func(ctx *sql.Context, a, b sql.Expression) sql.Expression {
+			return &shown{function.NewTimeDiff(ctx, a, b), timeOf(2)}
+		}}, true
+	case "curtime", "current_time":
+		return sql.FunctionN{Name: name, Fn: func(ctx *sql.Context, args ...sql.Expression) (sql.Expression, error) {
+			e, err := function.NewCurrTime(ctx, args...)
+			if err != nil {
+				return nil, err
+			}
+			digits := 0
+			if len(args) == 1 {
+				digits, _ = literalInt(ctx, args[0])
+			}
+			return &shown{e, func(*sql.Context, sql.Expression) sql.Type { return newTimeType(digits) }}, nil
+		}}, true
+	case "from_unixtime":
+		return sql.FunctionN{Name: name, Fn: func(ctx *sql.Context, args ...sql.Expression) (sql.Expression, error) {
+			e, err := function.NewFromUnixtime(ctx, args...)
+			if err != nil || len(args) != 1 {
+				return e, err
+			}
+			return &shown{e, func(ctx *sql.Context, e sql.Expression) sql.Type {
+				return types.MustCreateDatetimeType(sqltypes.Datetime, argumentDigits(ctx, e, 1))
+			}}, nil
+		}}, true
+	}
+	return nil, false
+}

@@ -1,0 +1,115 @@
+package sqlbackend
+
+import (
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+)
+
+// checkTree refuses statements that the frontend takes though MySQL does not.
+func checkTree(ctx *sql.Context, stmt sqlparser.Statement) error {
+	switch s := stmt.(type) {
+	case *sqlparser.DDL:
+		return checkDefinition(s)
+	case *sqlparser.Select, *sqlparser.SetOp, *sqlparser.ParenSelect, *sqlparser.Insert, *sqlparser.Update, *sqlparser.Delete:
+		if !sql.LoadSqlMode(ctx).ModeEnabled(sql.OnlyFullGroupBy) {
+			return nil
+		}
+		return sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+			if q, ok := n.(*sqlparser.Select); ok {
+				return true, checkDistinctOrder(q)
+			}
+			return true, nil
+		}, s)
+	}
+	return nil
+}
+
+// primaryColumn is sqlparser's option of a column that is the primary key, which it does not export.
+const primaryColumn sqlparser.ColumnKeyOption = 1
+
+// checkDefinition refuses a table with two primary keys (1068).
+func checkDefinition(d *sqlparser.DDL) error {
+	if d.TableSpec == nil || !strings.EqualFold(d.Action, sqlparser.CreateStr) {
+		return nil
+	}
+	keys := 0
+	for _, c := range d.TableSpec.Columns {
+		if c.Type.KeyOpt == primaryColumn {
+			keys++
+		}
+	}
+	for _, x := range d.TableSpec.Indexes {
+		if x.Info != nil && x.Info.Primary {
+			keys++
+		}
+	}
+	if keys > 1 {
+		return newError(1068, "Multiple primary key defined")
+	}
+	return nil
+}
+
+// checkDistinctOrder refuses SELECT DISTINCT that is ordered by columns it does not select (3065): which row of equal ones
+// decides would be open. Names of other query blocks are left alone.
+func checkDistinctOrder(q *sqlparser.Select) error {
+	if !q.QueryOpts.Distinct || len(q.OrderBy) == 0 || len(q.GroupBy) > 0 {
+		return nil
+	}
+	selected, texts := map[string]bool{}, map[string]bool{}
+	for _, e := range q.SelectExprs {
+		a, ok := e.(*sqlparser.AliasedExpr)
+		if !ok {
+			return nil // *
+		}
+		if c, ok := a.Expr.(*sqlparser.ColName); ok {
+			selected[c.Name.Lowered()] = true
+		}
+		if !a.As.IsEmpty() {
+			selected[a.As.Lowered()] = true
+		}
+		texts[comparedText(a.Expr)] = true
+	}
+	tables := map[string]bool{}
+	for _, t := range namesIn(q.From, nil) {
+		tables[t] = true
+	}
+	for i, o := range q.OrderBy {
+		if texts[comparedText(o.Expr)] {
+			continue
+		}
+		missing := ""
+		_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+			switch n := n.(type) {
+			case *sqlparser.Subquery:
+				return false, nil
+			case *sqlparser.FuncExpr:
+				return !n.IsAggregate(), nil
+			case *sqlparser.ColName:
+				own := n.Qualifier.IsEmpty() || tables[foldName(n.Qualifier.Name.String())]
+				if own && !selected[n.Name.Lowered()] {
+					missing = sqlparser.String(n)
+				}
+			}
+			return missing == "", nil
+		}, o.Expr)
+		if missing != "" {
+			return newError(3065, "Expression #%d of ORDER BY clause is not in SELECT list, references column '%s' which is not in SELECT list; this is incompatible with DISTINCT", i+1, missing)
+		}
+	}
+	return nil
+}
+
+// comparedText is the text of an expression by which it is recognised. Parameters are all the same.
+func comparedText(e sqlparser.Expr) string {
+	b := sqlparser.NewTrackedBuffer(func(b *sqlparser.TrackedBuffer, n sqlparser.SQLNode) {
+		if v, ok := n.(*sqlparser.SQLVal); ok && v.Type == sqlparser.ValArg {
+			b.Myprintf("?")
+			return
+		}
+		n.Format(b)
+	})
+	b.Myprintf("%v", e)
+	return strings.ToLower(b.String())
+}
