@@ -167,6 +167,8 @@ func escapeShow(ctx context.Context, s *sqlparser.Show) {
 		column = "Database"
 	case "table status":
 		column = "Name"
+	case "status":
+		column = "Variable_name"
 	default:
 		return
 	}

@@ -1,6 +1,7 @@
 package sqlbackend
 
 import (
+	"strings"
 	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -12,6 +13,8 @@ import (
 const (
 	charsetName   = "utf8mb4"
 	collationName = "utf8mb4_0900_ai_ci"
+
+	sqlModeDefault = "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
 	lockWaitDefault = 50          // seconds, as in MySQL
 	lockWaitMax     = 1073741824  // seconds, as in MySQL
@@ -55,7 +58,7 @@ func replacedVariables() []sql.SystemVariable {
 		},
 	}
 	for _, name := range []string{"character_set_client", "character_set_connection", "character_set_database",
-		"character_set_results", "character_set_server", "collation_connection", "collation_database", "collation_server"} {
+		"character_set_results", "character_set_server", "collation_connection", "collation_database", "collation_server", "sql_mode"} {
 		if v := withDefault(name); v != nil {
 			vars = append(vars, v)
 		}
@@ -63,7 +66,8 @@ func replacedVariables() []sql.SystemVariable {
 	return vars
 }
 
-// withDefault returns the frontend's definition of a character set or collation variable with MySQL's default.
+// withDefault returns the frontend's definition of a character set or collation variable, or of sql_mode, with MySQL's
+// default.
 func withDefault(name string) sql.SystemVariable {
 	v, _, ok := sql.SystemVariables.GetGlobal(name)
 	if !ok {
@@ -74,9 +78,13 @@ func withDefault(name string) sql.SystemVariable {
 		return nil
 	}
 	fixed := *old
-	fixed.Default = charsetName
-	if name[:4] == "coll" {
+	switch {
+	case name == "sql_mode":
+		fixed.Default = sqlModeDefault
+	case strings.HasPrefix(name, "coll"):
 		fixed.Default = collationName
+	default:
+		fixed.Default = charsetName
 	}
 	return &fixed
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // The zero date, 0000-00-00, is to the frontend the day before the year 0, -0001-11-30, which MySQL has no other use for,
-// and is stored as that (decision 0010).
+// and is stored as that (decision 0011).
 
 func isZeroDate(v any) bool {
 	d, ok := v.(time.Time)
