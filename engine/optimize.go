@@ -44,6 +44,20 @@ func (e *Engine) Optimize(ctx context.Context, id TableID) (done Optimized, err 
 	return done, err
 }
 
+// Recluster drains a table and rewrites its base so that rows of near values of some columns lie together: see
+// lsm.Table.Recluster. Writers go on meanwhile.
+func (e *Engine) Recluster(ctx context.Context, id TableID, o lsm.Recluster) (done lsm.Reclustered, err error) {
+	if err := e.FlushTables(ctx, []TableID{id}); err != nil {
+		return done, err
+	}
+	err = e.withTable(ctx, id, func(ot *openTable) error {
+		ot.tune()
+		done, err = ot.table.Recluster(ctx, e.mergeHooks(), o)
+		return err
+	})
+	return done, err
+}
+
 // withTable runs f on the open table, once more if another opening took its place meanwhile.
 func (e *Engine) withTable(ctx context.Context, id TableID, f func(*openTable) error) error {
 	if err := e.changeable(); err != nil {
@@ -92,7 +106,7 @@ func (ot *openTable) compact(ctx context.Context) error {
 		o.RemapFrom = compactRemap
 	}
 	ot.table.Tune(o.Tuning)
-	done, err := ot.table.Compact(ctx, ot.e.mergeHooks(), lsm.Compaction{Small: true, Groups: 1, RemapFrom: o.RemapFrom})
+	done, err := ot.table.Compact(ctx, ot.e.mergeHooks(), lsm.Compaction{Small: true, Groups: 1, RemapFrom: o.RemapFrom, NoWait: true})
 	switch {
 	case foreign(err):
 		return ot.e.reclaim(ctx, ot, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lancesql/internal/objstore/faultfs"
+	"lancesql/lsm"
 )
 
 // fragmented makes a table with two indexes, many small fragments, deleted rows, and rows that are in no fragment yet.
@@ -41,9 +42,33 @@ func fragmented(ctx context.Context, e *Engine) (contents, error) {
 	return want, nil
 }
 
-// optimizeCrash dies at operation n of an OPTIMIZE, opens what is left, which dies at operation again if that is not 0, and
+// upkeepStatement runs a statement that rewrites fragments; whole looks at what it did when nothing stopped it.
+type upkeepStatement func(ctx context.Context, e *Engine) (whole func(t *testing.T), err error)
+
+func optimizeStatement(ctx context.Context, e *Engine) (func(t *testing.T), error) {
+	done, err := e.Optimize(ctx, testTable(e).ID)
+	return func(t *testing.T) {
+		require.NotZero(t, done.Groups)
+		require.NotZero(t, done.Remapped)
+		require.NotEmpty(t, done.Removed)
+	}, err
+}
+
+// reclusterStatement reclusters by v, published or not.
+func reclusterStatement(publish bool) upkeepStatement {
+	return func(ctx context.Context, e *Engine) (func(t *testing.T), error) {
+		done, err := e.Recluster(ctx, testTable(e).ID, lsm.Recluster{Columns: []int{1}, Buckets: 3, Publish: publish})
+		return func(t *testing.T) {
+			require.NotZero(t, done.Rows)
+			require.Greater(t, done.FragmentsRemoved, done.FragmentsAdded)
+			require.Equal(t, !publish, done.Segments == 3)
+		}, err
+	}
+}
+
+// upkeepCrash dies at operation n of a statement, opens what is left, which dies at operation again if that is not 0, and
 // looks at the table. more is false when the statement ended before n.
-func optimizeCrash(t *testing.T, n, again int64) (more bool) {
+func upkeepCrash(t *testing.T, statement upkeepStatement, n, again int64) (more bool) {
 	t.Helper()
 	ctx := context.Background()
 	fs := faultfs.New(vfs.NewCrashableMem(), faultfs.Plan{})
@@ -54,11 +79,9 @@ func optimizeCrash(t *testing.T, n, again int64) (more bool) {
 	want, err := fragmented(ctx, e)
 	require.NoError(t, err)
 	fs.Reset(faultfs.Plan{CrashAt: n})
-	done, err := e.Optimize(ctx, testTable(e).ID)
+	whole, err := statement(ctx, e)
 	if more = err != nil; !more {
-		require.NotZero(t, done.Groups)
-		require.NotZero(t, done.Remapped)
-		require.NotEmpty(t, done.Removed)
+		whole(t)
 	}
 	_ = e.Close(ctx)
 	rng := rand.New(rand.NewPCG(uint64(n), uint64(again)))
@@ -69,7 +92,7 @@ func optimizeCrash(t *testing.T, n, again int64) (more bool) {
 		if d, err := diskOn(second); err == nil {
 			if e, err := d.open(ctx, planted{}); err == nil {
 				if tbl := testTable(e); tbl != nil {
-					_, _ = e.Optimize(ctx, tbl.ID) // may die
+					_, _ = statement(ctx, e) // may die
 				}
 				_ = e.Close(ctx)
 			}
@@ -101,20 +124,29 @@ func optimizeCrash(t *testing.T, n, again int64) (more bool) {
 	return more
 }
 
-// TestCrashInOptimize: wherever OPTIMIZE TABLE dies, and dies again, no row and no index entry is lost or doubled.
-func TestCrashInOptimize(t *testing.T) {
-	step := int64(13)
+// crashEverywhere lets a statement die at its operations, all of them in a soak.
+func crashEverywhere(t *testing.T, statement upkeepStatement, step, least int64) {
 	switch {
 	case soak():
 		step = 1
 	case testing.Short():
-		step = 41
+		step *= 3
 	}
 	for n := int64(1); ; n += step {
-		if !optimizeCrash(t, n, n%2*(3+n*5%60)) {
-			require.Greater(t, n, int64(60), "the statement is too short to mean anything")
+		if !upkeepCrash(t, statement, n, n%2*(3+n*5%60)) {
+			require.Greater(t, n, least, "the statement is too short to mean anything")
 			t.Logf("%d operations", n)
 			return
 		}
+	}
+}
+
+// TestCrashInOptimize: wherever OPTIMIZE TABLE dies, and dies again, no row and no index entry is lost or doubled.
+func TestCrashInOptimize(t *testing.T) { crashEverywhere(t, optimizeStatement, 13, 60) }
+
+// TestCrashInRecluster: the same for a recluster that rewrites index segments, and for one that is published.
+func TestCrashInRecluster(t *testing.T) {
+	for _, publish := range []bool{false, true} {
+		t.Run(fmt.Sprint("publish ", publish), func(t *testing.T) { crashEverywhere(t, reclusterStatement(publish), 13, 60) })
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"lancesql/lsm"
 )
 
-// TestOptimizeUnderLoad: while writers move amounts between rows and a view is held, compactions, merges and checks go on:
+// TestOptimizeUnderLoad: while writers move amounts between rows and a view is held, compactions, reclusters, merges and checks go on:
 // every read sees the same rows, the view stays what it was, and all indexes end up right.
 func TestOptimizeUnderLoad(t *testing.T) {
 	ctx := context.Background()
@@ -46,7 +46,7 @@ func TestOptimizeUnderLoad(t *testing.T) {
 	}
 	stop := time.Now().Add(length)
 	var wg sync.WaitGroup
-	var commits, groups atomic.Int64
+	var commits, groups, reclustered atomic.Int64
 	failed := make(chan error, writers+2)
 	run := func(f func(i int64) error) {
 		wg.Add(1)
@@ -74,7 +74,15 @@ func TestOptimizeUnderLoad(t *testing.T) {
 			return err
 		})
 	}
-	run(func(int64) error {
+	run(func(i int64) error {
+		if i%3 == 1 {
+			done, err := e.Recluster(ctx, tbl.ID, lsm.Recluster{Columns: []int{1}, Buckets: 3, Publish: i%9 == 4})
+			if errors.Is(err, errs.ErrConflict) {
+				return nil // all rows of a fragment died again and again
+			}
+			reclustered.Add(int64(done.FragmentsAdded))
+			return err
+		}
 		done, err := e.Optimize(ctx, tbl.ID)
 		groups.Add(int64(done.Groups))
 		return err
@@ -101,8 +109,9 @@ func TestOptimizeUnderLoad(t *testing.T) {
 	old.Rollback()
 	require.Greater(t, commits.Load(), int64(20))
 	require.Positive(t, groups.Load())
+	require.Positive(t, reclustered.Load())
 	n, err := e.CheckTable(ctx, tbl, true, func(what string) { t.Error(what) })
 	require.NoError(t, err)
 	require.Equal(t, uint64(rows), n)
-	t.Logf("%d commits, %d groups", commits.Load(), groups.Load())
+	t.Logf("%d commits, %d groups, %d fragments of reclusters", commits.Load(), groups.Load(), reclustered.Load())
 }

@@ -64,6 +64,7 @@ type Compaction struct {
 	RemapFrom int
 	// CatchUp gives fragments their zones as soon as the rows that wait for them fill one.
 	CatchUp bool
+	NoWait  bool // nothing is done while another compaction or a recluster runs
 }
 
 // Compacted is what Compact did.
@@ -85,6 +86,12 @@ const compactRoundsMax = 8
 // errs.ErrUnsupported in tables whose fragments this package cannot rewrite (see table.Dataset.Compact).
 // Spec: Fragment Reuse Index, "Expected Use Pattern".
 func (t *Table) Compact(ctx context.Context, h Hooks, o Compaction) (done Compacted, err error) {
+	if !o.NoWait {
+		t.rewriteMu.Lock()
+	} else if !t.rewriteMu.TryLock() {
+		return done, nil
+	}
+	defer t.rewriteMu.Unlock()
 	t.mergeMu.Lock()
 	defer t.mergeMu.Unlock()
 	if _, err := t.adopt(ctx, h); err != nil {

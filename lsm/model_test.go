@@ -257,6 +257,9 @@ func (m *model) step() {
 	case r < 78:
 		op = "compact"
 		m.compact()
+	case r < 79:
+		op = "recluster"
+		m.recluster()
 	case r < 80:
 		op = "freeze"
 		require.NoError(m.t, m.table.Freeze())

@@ -19,8 +19,9 @@ import (
 // Table is one open table. Immutable after Open: o, root, physical, memSchema, bodies, keyCols, encoder, indexed.
 // latch: held shared from Stage to Apply, exclusively by whatever moves rows or swaps an active MemTable (I4).
 // mu guards chain, set, alive, closed, retired, the shards' own fields and the reference counts; it is innermost and
-// no I/O happens under it. claimMu, flushMu and mergeMu serialise claims of new shards, flushes and merges. Lock
-// order: claimMu, mergeMu, flushMu, shard.writing, latch, mu.
+// no I/O happens under it. claimMu, flushMu and mergeMu serialise claims of new shards, flushes and merges; mergeMu is the
+// commit token. rewriteMu serialises compactions and reclusters. Lock order: rewriteMu, claimMu, mergeMu, flushMu,
+// shard.writing, latch, mu.
 type Table struct {
 	o         Options
 	root      string
@@ -35,10 +36,12 @@ type Table struct {
 
 	follow *follower // of a table that is opened for reading only, else nil
 
-	latch   sync.RWMutex
-	claimMu sync.Mutex
-	flushMu sync.Mutex
-	mergeMu sync.Mutex
+	latch     sync.RWMutex
+	rewriteMu sync.Mutex
+	claimMu   sync.Mutex
+	flushMu   sync.Mutex
+	mergeMu   sync.Mutex
+	closing   atomic.Bool // long rewrites give up
 
 	mu          sync.Mutex
 	chain       []*Version // ascending floor; the last is the newest
@@ -143,7 +146,10 @@ func CreateSharded(ctx context.Context, o Options, root string, s *arrow.Schema,
 
 // Close detaches the table. Unflushed rows stay in the WAL. Snapshots still held stay readable.
 func (t *Table) Close(context.Context) error {
-	// Why: taking the movers' locks lets a flush or merge that is at its commit point finish first.
+	// Why: taking the movers' locks lets a flush, merge or rewrite that is at its commit point finish first.
+	t.closing.Store(true)
+	t.rewriteMu.Lock()
+	defer t.rewriteMu.Unlock()
 	t.claimMu.Lock()
 	defer t.claimMu.Unlock()
 	t.mergeMu.Lock()

@@ -2,7 +2,9 @@ package sqlbackend
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
 
@@ -36,6 +38,11 @@ func processList(ctx *sql.Context) sql.RowIter {
 		state := ""
 		if p.Command == sql.ProcessCommandQuery {
 			state = "executing"
+			for name, done := range p.Progress {
+				if strings.HasPrefix(name, reclusterProgress) { // others are the frontend's, of scans
+					state = fmt.Sprintf("%s, %d of %d rows", name, done.Done, done.Total)
+				}
+			}
 			if kind, ok := waiting[uint64(p.Connection)]; ok {
 				state = waitState(kind)
 			}

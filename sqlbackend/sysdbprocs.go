@@ -18,6 +18,7 @@ var _ sql.ExternalStoredProcedureProvider = (*Provider)(nil)
 //	merge(db, table)               flushed generations into the base; rows in memory stay there
 //	cleanup(dry_run)               removes what no reader needs, of all tables, and lists it
 //	cleanup(db, table, dry_run)    of one table
+//	recluster(db, table, columns, buckets [, 'v1'])
 func (p *Provider) sysProcedures() []sql.ExternalStoredProcedureDetails {
 	removed := sql.Schema{
 		{Name: "table_schema", Type: sysText(64)}, {Name: "table_name", Type: sysText(64)}, {Name: "path", Type: types.LongText},
@@ -45,6 +46,10 @@ func (p *Provider) sysProcedures() []sql.ExternalStoredProcedureDetails {
 			}
 			return p.cleanUp(ctx, dry, []*engine.TableEntry{t})
 		}},
+		{Name: "recluster", Schema: reclusterSchema(), Function: func(ctx *sql.Context, db, table, columns string, buckets int64) (sql.RowIter, error) {
+			return p.recluster(ctx, db, table, columns, buckets, "")
+		}},
+		{Name: "recluster", Schema: reclusterSchema(), Function: p.recluster},
 	}
 }
 
@@ -83,8 +88,12 @@ func procedureParams(d sql.ExternalStoredProcedureDetails) int {
 		return 1
 	case func(*sql.Context, string, string) (sql.RowIter, error):
 		return 2
+	case func(*sql.Context, string, string, bool) (sql.RowIter, error):
+		return 3
+	case func(*sql.Context, string, string, string, int64) (sql.RowIter, error):
+		return 4
 	}
-	return 3
+	return 5
 }
 
 // callsSystem reports whether the running statement calls a procedure of that name of the database lancesql. Calls from
