@@ -143,7 +143,9 @@ func (w *world) keyIn(name string, pleases func(id int64) bool) (int64, bool) {
 }
 
 // held says whether the slow writer has locked a key: outsiders know no locks, and who wins is not the histories' business.
-func (w *world) held(name string, id int64) bool { return w.slow != nil && w.slow.keys[name][id] }
+func (w *world) held(name string, id int64) bool {
+	return w.slow != nil && (w.slow.keys[name][id] || w.slow.also[name][id])
+}
 
 // foreign is a row of somebody else; it never clashes in the unique index.
 func (w *world) foreign() cell {

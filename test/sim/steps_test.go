@@ -125,6 +125,7 @@ func (t touched) add(table string, id int64) {
 // is errs.ErrLockTimeout; the transaction must be rolled back then.
 func (w *world) statements(ctx context.Context, t *engine.Txn, s state, tables []string, n int, keys touched) (state, error) {
 	s = s.clone()
+	w.refused = touched{}
 	for range n {
 		table := tables[w.rng.IntN(len(tables))]
 		id := w.rng.Int64N(keysOf(table))
@@ -170,6 +171,7 @@ func (w *world) statements(ctx context.Context, t *engine.Txn, s state, tables [
 		switch {
 		case dup != nil && clash && dup.Index == uniqueIndex:
 			w.count["duplicate refused"]++
+			w.refused.add(table, id) // its lock stays until the transaction ends
 			continue
 		case err != nil:
 			return s, err
@@ -275,7 +277,8 @@ func (w *world) commit(ctx context.Context, t *engine.Txn, next state, keys touc
 type slowWriter struct {
 	txn  *engine.Txn
 	keys touched
-	put  state // all rows as it saw them at its end
+	also touched // keys that it holds without having written them
+	put  state   // all rows as it saw them at its end
 }
 
 // slowStep begins such a transaction, or ends it.
@@ -291,7 +294,7 @@ func (w *world) slowStep(ctx context.Context) error {
 		t.Rollback()
 		return w.failed(ctx, "statement", err)
 	}
-	w.slow = &slowWriter{txn: t, keys: keys, put: next}
+	w.slow = &slowWriter{txn: t, keys: keys, also: w.refused, put: next}
 	return nil
 }
 

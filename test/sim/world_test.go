@@ -140,6 +140,7 @@ type world struct {
 	firm, loose map[string]map[int64]bool
 	between     map[int64]bool // keys written while an outsider's commit waits to be adopted; nil = nobody asks
 	armed       bool           // a crash comes by itself
+	refused     touched        // keys of the newest transaction whose rows the unique index refused
 	trace       []string
 }
 
