@@ -259,7 +259,7 @@ func TestCrashFindsPlantedBugs(t *testing.T) {
 		require.NoError(t, err)
 		found, step := 0, int64(1)
 		if soak() {
-			step = 29 // all of the syncs, for most of which every n has to be tried in vain
+			step = 97 // all of the syncs, for most of which every n has to be tried in vain
 		}
 		for k := int64(1); k <= fs.DirSyncs(); k++ {
 			if find(faultfs.Plan{SkipDirSync: faultfs.Only(k)}, planted{}, step) == nil {

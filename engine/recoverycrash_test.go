@@ -57,12 +57,12 @@ func recoverAll(ctx context.Context, d disk) error {
 }
 
 // TestCrashInRecovery stops the machine at its n-th operation, the recovery at its m-th, and the recovery of that
-// somewhere: all n and m in a soak.
+// somewhere: many more n and m in a soak.
 func TestCrashInRecovery(t *testing.T) {
 	stepN, stepM := int64(97), int64(9)
 	switch {
 	case soak():
-		stepN, stepM = 7, 1
+		stepN, stepM = 23, 2
 	case testing.Short():
 		stepN, stepM = 401, 23
 	}
