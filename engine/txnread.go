@@ -29,29 +29,11 @@ func (t *Txn) viewFor(k ReadKind) *view {
 
 // Scan reads the table at the view of k plus own writes made before the running statement began.
 func (t *Txn) Scan(ctx context.Context, tbl *TableEntry, k ReadKind, spec lsm.ScanSpec) (arrowx.BatchReader, error) {
-	if err := t.check(); err != nil {
-		return nil, err
-	}
-	ot, err := t.e.openTable(ctx, tbl)
-	if err != nil {
-		return nil, t.e.lostTable(ctx, err)
-	}
-	v, err := t.viewOf(ctx, ot, k)
+	ot, v, snap, err := t.snapshot(ctx, tbl, k)
 	if err != nil {
 		return nil, err
 	}
-	snap, err := ot.table.Snapshot(v.seq)
-	if err != nil {
-		return nil, fmt.Errorf("read %s.%s: %w", tbl.Database, tbl.Name, err)
-	}
-	var own *lsm.Overlay
-	if to := t.overlay.tables[tbl.ID]; to != nil {
-		keys, rows := to.visible(t.start)
-		if len(keys) > 0 {
-			own = &lsm.Overlay{Keys: keys, Rows: rows}
-		}
-	}
-	r, err := snap.Scan(ctx, spec, own)
+	r, err := snap.Scan(ctx, spec, t.own(tbl))
 	if err != nil {
 		snap.Release()
 		if t.e.follow != nil {
@@ -67,6 +49,52 @@ func (t *Txn) Scan(ctx context.Context, tbl *TableEntry, k ReadKind, spec lsm.Sc
 		snap.Release()
 		t.e.views.release(v)
 	}}, nil
+}
+
+// PlanScan fills spec.Stats with what Scan would look at, as far as it is known before rows are read.
+func (t *Txn) PlanScan(ctx context.Context, tbl *TableEntry, k ReadKind, spec lsm.ScanSpec) error {
+	ot, _, snap, err := t.snapshot(ctx, tbl, k)
+	if err != nil {
+		return err
+	}
+	defer snap.Release()
+	if err = snap.Plan(ctx, spec, t.own(tbl)); err != nil && t.e.follow != nil {
+		err = ot.vanished(ctx, err)
+	}
+	return err
+}
+
+// snapshot opens the table at the view of k. The caller releases the snapshot; the view stays the transaction's.
+func (t *Txn) snapshot(ctx context.Context, tbl *TableEntry, k ReadKind) (*openTable, *view, *lsm.Snapshot, error) {
+	if err := t.check(); err != nil {
+		return nil, nil, nil, err
+	}
+	ot, err := t.e.openTable(ctx, tbl)
+	if err != nil {
+		return nil, nil, nil, t.e.lostTable(ctx, err)
+	}
+	v, err := t.viewOf(ctx, ot, k)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	snap, err := ot.table.Snapshot(v.seq)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("read %s.%s: %w", tbl.Database, tbl.Name, err)
+	}
+	return ot, v, snap, nil
+}
+
+// own is the transaction's writes to a table made before the running statement began; nil if there are none.
+func (t *Txn) own(tbl *TableEntry) *lsm.Overlay {
+	to := t.overlay.tables[tbl.ID]
+	if to == nil {
+		return nil
+	}
+	keys, rows := to.visible(t.start)
+	if len(keys) == 0 {
+		return nil
+	}
+	return &lsm.Overlay{Keys: keys, Rows: rows}
 }
 
 // scanReader keeps the snapshot and the view alive until Close.

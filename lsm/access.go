@@ -95,10 +95,10 @@ func (sc *scan) askIndexes(offered []IndexRanges, gens []*generation) (*choice, 
 	base := sc.s.v.base
 	var offers []offer
 	for _, w := range offered {
-		if w.Index < 0 || w.Index >= len(base.secondary) {
+		if w.Index < PrimaryKey || w.Index >= len(base.secondary) {
 			return nil, fmt.Errorf("index %d of %d: %w", w.Index, len(base.secondary), errs.ErrInvalid)
 		}
-		rows, err := base.secondary[w.Index].count(sc.ctx, w.Ranges)
+		rows, err := base.columnIndex(w.Index).count(sc.ctx, w.Ranges, sc.composite(w.Index))
 		if err != nil {
 			return nil, err
 		}
@@ -106,14 +106,19 @@ func (sc *scan) askIndexes(offered []IndexRanges, gens []*generation) (*choice, 
 	}
 	slices.SortStableFunc(offers, func(a, b offer) int { return cmp.Compare(a.rows, b.rows) })
 	var chosen *choice
-	for i, o := range offers {
+	asked := make(map[int]bool)
+	for _, o := range offers {
 		limit := base.rows() / indexFraction
 		if chosen != nil {
 			limit = chosen.inBase() * indexPerSurvivor
 		}
-		if o.rows > max(limit, indexRowsMin) || i == indexesAsked {
+		if o.rows > max(limit, indexRowsMin) || len(asked) == indexesAsked {
 			break
 		}
+		if asked[o.Index] { // the narrower ranges of two
+			continue
+		}
+		asked[o.Index] = true
 		one, err := sc.ask(o.IndexRanges, gens)
 		if err != nil {
 			return nil, err
@@ -129,11 +134,11 @@ func (sc *scan) askIndexes(offered []IndexRanges, gens []*generation) (*choice, 
 
 // ask looks ranges up in an index of the base and in those of gens.
 func (sc *scan) ask(w IndexRanges, gens []*generation) (*choice, error) {
-	ci := sc.s.v.base.secondary[w.Index]
+	ci := sc.s.v.base.columnIndex(w.Index)
 	c := &choice{covered: ci.covered, base: make(map[uint32]*roaring.Bitmap), gens: make(map[SourceID]*roaring.Bitmap)}
 	sc.countSegments(ci)
 	for _, u := range ci.segs {
-		ids, err := u.collect(sc.ctx, w.Ranges)
+		ids, err := u.collect(sc.ctx, w.Ranges, sc.composite(w.Index))
 		if err != nil {
 			return nil, err
 		}
@@ -161,6 +166,17 @@ func (sc *scan) ask(w IndexRanges, gens []*generation) (*choice, error) {
 	return c, nil
 }
 
+// columnIndex returns the index at a place in Options.Indexes, or PrimaryKey.
+func (b *base) columnIndex(i int) *columnIndex {
+	if i == PrimaryKey {
+		return b.pk
+	}
+	return b.secondary[i]
+}
+
+// composite reports whether an index is over tuples of several columns.
+func (sc *scan) composite(index int) bool { return index == PrimaryKey && len(sc.s.t.keyCols) > 1 }
+
 func (sc *scan) countSegments(ci *columnIndex) {
 	for _, u := range ci.segs {
 		sc.stats.Segments++
@@ -174,9 +190,13 @@ func (sc *scan) countSegments(ci *columnIndex) {
 // is as good.
 func (g *generation) find(ctx context.Context, w IndexRanges, born uint64) (rows *roaring.Bitmap, ok bool, err error) {
 	rows, limit, n := roaring.New(), max(indexRowsMin, born/indexFraction), uint64(0)
+	keys := g.keys
+	if w.Index != PrimaryKey {
+		keys = g.secondary[w.Index]
+	}
 	for _, r := range w.Ranges {
-		err := g.secondary[w.Index].ordered(ctx).Range(r.Lo, r.Hi, func(_ rowkey.Key, row uint64, _ bool) (bool, error) {
-			if row < born {
+		err := keys.ordered(ctx).Range(r.Lo, r.Hi, func(_ rowkey.Key, row uint64, tombstone bool) (bool, error) {
+			if row < born && !tombstone {
 				rows.Add(uint32(row))
 			}
 			n++
@@ -190,11 +210,11 @@ func (g *generation) find(ctx context.Context, w IndexRanges, born uint64) (rows
 }
 
 // count is how many rows of the segments have a value in ranges, dead ones too.
-func (ci *columnIndex) count(ctx context.Context, ranges []KeyRange) (uint64, error) {
+func (ci *columnIndex) count(ctx context.Context, ranges []KeyRange, composite bool) (uint64, error) {
 	n := uint64(0)
 	for _, u := range ci.segs {
 		for _, r := range ranges {
-			rows, err := u.x.CountTuples(ctx, false, r.Lo, r.Hi)
+			rows, err := u.x.CountTuples(ctx, composite, r.Lo, r.Hi)
 			if err != nil {
 				return 0, err
 			}
@@ -205,10 +225,10 @@ func (ci *columnIndex) count(ctx context.Context, ranges []KeyRange) (uint64, er
 }
 
 // collect returns the addresses of the rows of a segment with a tuple in ranges, in the order of the index.
-func (u segmentUse) collect(ctx context.Context, ranges []KeyRange) ([]uint64, error) {
+func (u segmentUse) collect(ctx context.Context, ranges []KeyRange, composite bool) ([]uint64, error) {
 	var ids []uint64
 	for _, r := range ranges {
-		err := u.x.Tuples(ctx, false, r.Lo, r.Hi, func(_ rowkey.Key, id uint64) (bool, error) {
+		err := u.x.Tuples(ctx, composite, r.Lo, r.Hi, func(_ rowkey.Key, id uint64) (bool, error) {
 			ids = append(ids, id)
 			return true, nil
 		})

@@ -49,7 +49,7 @@ func (p *pruner) keeps(at Location) bool {
 
 // narrow drops hits that zone maps or other indexes say the filter leaves out, once the scan has turned out to be long.
 func (k *keyedScan) narrow(hits []hit) ([]hit, error) {
-	if k.spec.Filter == nil || k.limit < k.rows {
+	if k.spec.Filter == nil && len(k.spec.Within) == 0 || k.limit < k.rows {
 		return hits, nil
 	}
 	if !k.narrowed {
@@ -63,14 +63,19 @@ func (k *keyedScan) narrow(hits []hit) ([]hit, error) {
 
 func (k *keyedScan) makePruner() error {
 	var err error
-	if k.pruner.zones, err = k.selectZones(); err != nil {
-		return err
+	if k.spec.Filter != nil {
+		if k.pruner.zones, err = k.selectZones(); err != nil {
+			return err
+		}
 	}
 	if z := k.pruner.zones; z != nil {
 		k.stats.Zones, k.stats.ZonesKept = k.stats.Zones+z.Zones, k.stats.ZonesKept+z.ZonesKept
 	}
 	others := slices.DeleteFunc(slices.Clone(k.spec.Within), func(w IndexRanges) bool {
-		return k.spec.Index != nil && w.Index == k.spec.Index.Index
+		if k.spec.Index == nil {
+			return w.Index == PrimaryKey
+		}
+		return w.Index == k.spec.Index.Index
 	})
 	if len(others) == 0 {
 		return nil
@@ -108,6 +113,23 @@ func (sc *scan) countKeyed(own *Overlay) {
 		index = v.base.secondary[sc.spec.Index.Index]
 	}
 	sc.countSegments(index)
+}
+
+// expectKeyed counts the rows that keys or an index of the base name.
+func (sc *scan) expectKeyed() error {
+	at, ranges := PrimaryKey, []KeyRange{}
+	switch {
+	case sc.spec.Index != nil:
+		at, ranges = sc.spec.Index.Index, append(ranges, sc.spec.Index.Range)
+	case sc.spec.Range != nil:
+		ranges = append(ranges, *sc.spec.Range)
+	default:
+		sc.stats.Expected += uint64(len(sc.spec.Keys))
+		return nil
+	}
+	n, err := sc.s.v.base.columnIndex(at).count(sc.ctx, ranges, sc.composite(at))
+	sc.stats.Expected += n
+	return err
 }
 
 // cover finds out whether keys of columns, in key order, hold all cells that are needed.

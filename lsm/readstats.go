@@ -11,14 +11,15 @@ import (
 // when they are closed.
 type ReadStats struct {
 	Scans                  int
-	Shards, ShardsKept     int // of which there are MemTables or generations; that were looked at
-	Sources, SourcesKept   int // the base, generations, MemTables, a transaction's own writes; that were looked at
-	Fragments              int // of the base
-	FragmentsKept          int // of which rows were read or looked up
-	Zones, ZonesKept       int // looked at, over all columns of the filter
-	Segments               int // of indexes that were asked
-	Hops                   int // rewrites through which their rows were led
-	Candidates             uint64
+	Shards, ShardsKept     int    // of which there are MemTables or generations; that were looked at
+	Sources, SourcesKept   int    // the base, generations, MemTables, a transaction's own writes; that were looked at
+	Fragments              int    // of the base
+	FragmentsKept          int    // of which rows were read or looked up
+	Zones, ZonesKept       int    // looked at, over all columns of the filter
+	Segments               int    // of indexes that were asked
+	Hops                   int    // rewrites through which their rows were led
+	Candidates             uint64 // rows that indexes named
+	Expected               uint64 // rows to be looked at, before any is read; by Plan alone for scans by keys
 	RowsRead, RowsReturned uint64 // decoded, of all sources; handed out
 	Covered                uint64 // of the rows handed out: taken from an index alone
 

@@ -56,7 +56,7 @@ func (s *Snapshot) Plan(ctx context.Context, spec ScanSpec, own *Overlay) error 
 	}
 	if spec.Keyed() {
 		sc.countKeyed(own)
-		return nil
+		return sc.expectKeyed()
 	}
 	return (&fullScan{scan: sc, own: own}).plan()
 }

@@ -18,9 +18,12 @@ type IndexRange struct {
 	Range KeyRange
 }
 
-// IndexRanges says that rows have an indexed value, as a tuple of one column, in one of some ranges.
+// PrimaryKey stands for the index over the primary key where a place in Options.Indexes is asked for.
+const PrimaryKey = -1
+
+// IndexRanges says that rows have an indexed value, as a tuple, in one of some ranges.
 type IndexRanges struct {
-	Index  int        // place in Options.Indexes
+	Index  int        // place in Options.Indexes, or PrimaryKey
 	Ranges []KeyRange // ascending, apart from each other
 }
 
@@ -33,8 +36,8 @@ type ScanSpec struct {
 	Index     *IndexRange    // only rows found by a secondary index; rows come in ascending order of its values
 	BatchRows int            // upper bound of rows per batch, 0 = default
 
-	// Within follows from Filter: every row for which that is true is in all of them. The scan may use any of them to
-	// find rows. A column that is indexed itself has no tuple for NULL.
+	// Within says in which ranges of which indexes the wanted rows are: rows outside any of them may be left out. The scan
+	// uses what promises to spare it something. A column that is indexed itself has no tuple for NULL.
 	Within []IndexRanges
 	// Verify compares what indexes and zone maps say with a scan of the same snapshot, at the cost of one.
 	// errs.ErrCorruption if they differ.

@@ -25,7 +25,7 @@ func (s *Snapshot) verify(ctx context.Context, spec ScanSpec, own *Overlay) erro
 			return err
 		}
 	}
-	if spec.Filter == nil {
+	if spec.Filter == nil && len(spec.Within) == 0 {
 		return nil
 	}
 	sc, err := s.newScan(ctx, ScanSpec{Filter: spec.Filter, Within: spec.Within, Index: spec.Index})
@@ -39,26 +39,76 @@ func (s *Snapshot) verify(ctx context.Context, spec ScanSpec, own *Overlay) erro
 	if err != nil {
 		return err
 	}
-	return sc.eachStored(sc.early, func(locs []Location, rec arrow.RecordBatch, mask *arrowx.Mask) error {
-		pass, err := predicate.Eval(spec.Filter, func(c int) arrow.Array { return rec.Column(slices.Index(sc.early, c)) }, mask.Len())
-		if err != nil {
+	cols := slices.Clone(sc.early)
+	for _, w := range spec.Within {
+		cols = append(cols, s.t.indexColumns(w.Index)...)
+	}
+	return sc.eachStored(cols, func(locs []Location, rec arrow.RecordBatch, mask *arrowx.Mask) error {
+		if err := sc.clearUnwanted(cols, rec, mask); err != nil {
 			return err
 		}
-		mask.And(pass)
 		for _, i := range mask.Indices(nil) {
 			if !kept(locs[i]) {
-				return errs.Corrupt(s.t.root, -1, "row %v of source %d is left out by %s, though the filter is true for it", locs[i].Addr, locs[i].Source, sc.aids(spec))
+				return errs.Corrupt(s.t.root, -1, "row %v of source %d is wanted and left out by %s", locs[i].Addr, locs[i].Source, sc.aids(spec))
 			}
 		}
 		return nil
 	})
 }
 
+// clearUnwanted clears the rows that the filter is not true for, and those outside the ranges of ScanSpec.Within. The
+// columns of rec are cols, by physical position: those of the filter, then those of each index.
+func (sc *scan) clearUnwanted(cols []int, rec arrow.RecordBatch, mask *arrowx.Mask) error {
+	if sc.spec.Filter != nil {
+		pass, err := predicate.Eval(sc.spec.Filter, func(c int) arrow.Array { return rec.Column(slices.Index(cols, c)) }, mask.Len())
+		if err != nil {
+			return err
+		}
+		mask.And(pass)
+	}
+	for _, w := range sc.spec.Within {
+		var at []int
+		for _, c := range sc.s.t.indexColumns(w.Index) {
+			at = append(at, slices.Index(cols, c))
+		}
+		keys, err := sc.s.t.indexEncoder(w.Index).Batch(rec, at)
+		if err != nil {
+			return err
+		}
+		for i, k := range keys {
+			if k == nullTuple || !slices.ContainsFunc(w.Ranges, func(r KeyRange) bool { return r.holds(k) }) {
+				mask.Clear(i)
+			}
+		}
+	}
+	return nil
+}
+
+// indexColumns is the physical columns of an index.
+func (t *Table) indexColumns(index int) []int {
+	if index == PrimaryKey {
+		return t.keyCols
+	}
+	return []int{t.o.Indexes[index].Column}
+}
+
+// indexEncoder makes the tuples of an index.
+func (t *Table) indexEncoder(index int) *rowkey.Encoder {
+	if index == PrimaryKey {
+		return t.encoder
+	}
+	return t.indexed[index]
+}
+
 // aids names what a scan uses, for a message.
 func (sc *scan) aids(spec ScanSpec) string {
 	out := "a zone map"
 	for _, w := range spec.Within {
-		out += fmt.Sprintf(" or index %q", sc.s.t.o.Indexes[w.Index].Name)
+		name := PrimaryIndex
+		if w.Index != PrimaryKey {
+			name = sc.s.t.o.Indexes[w.Index].Name
+		}
+		out += fmt.Sprintf(" or index %q", name)
 	}
 	return out
 }

@@ -51,11 +51,14 @@ func (m *model) checkFilters(snap *lsm.Snapshot, want map[int64]int32) {
 // within is what a filter says about the indexed columns.
 func (m *model) within(e predicate.Expr) []lsm.IndexRanges {
 	var out []lsm.IndexRanges
-	for i, d := range m.openWith(nil).Indexes {
+	for i, d := range append(m.openWith(nil).Indexes, lsm.IndexDef{Column: 1}) {
+		if i == len(m.openWith(nil).Indexes) {
+			i = lsm.PrimaryKey
+		}
 		enc, err := rowkey.NewEncoder([]arrow.DataType{tableSchema().Field(d.Column).Type})
 		require.NoError(m.t, err)
 		cells, _ := predicate.Bounds(e, d.Column)
-		if cells.Null || m.noIndexes {
+		if cells.Null || m.noIndexes || m.rng.IntN(2) == 0 {
 			continue
 		}
 		ranges, err := lsm.RangesOf(cells, func(cell any) (rowkey.Key, error) { return enc.Tuple(cell) })

@@ -42,7 +42,7 @@ func (f *fullScan) plan() error {
 			return err
 		}
 	}
-	if f.spec.Filter != nil && len(f.spec.Within) > 0 {
+	if len(f.spec.Within) > 0 {
 		var err error
 		if f.chosen, err = f.askIndexes(f.spec.Within, f.gens); err != nil {
 			return err
@@ -123,9 +123,18 @@ func (f *fullScan) countPlan() {
 	st, v := f.stats, f.s.v
 	st.Zones, st.ZonesKept = st.Zones+f.pruning.Zones, st.ZonesKept+f.pruning.ZonesKept
 	st.Fragments += len(v.base.frags)
+	for _, p := range f.pieces {
+		st.Expected += p.to - p.from + uint64(len(p.offsets))
+	}
 	shards := make(map[int]bool)
 	for _, g := range f.gens {
-		if few, ok := f.chosen.of(g.id); g.births.At(f.s.s) > 0 && !(ok && few.IsEmpty()) {
+		few, ok := f.chosen.of(g.id)
+		if ok {
+			st.Expected += few.GetCardinality()
+		} else {
+			st.Expected += uint64(g.births.At(f.s.s))
+		}
+		if g.births.At(f.s.s) > 0 && !(ok && few.IsEmpty()) {
 			st.SourcesKept++
 			shards[g.id.shard()] = true
 		}

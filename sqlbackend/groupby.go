@@ -31,6 +31,9 @@ func (o *operators) build1(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIt
 	if call, ok := n.(*plan.Call); ok {
 		return o.call(ctx, call, row)
 	}
+	if d, ok := n.(*plan.DescribeQuery); ok {
+		return o.describe(ctx, d, row)
+	}
 	if g, ok := n.(*plan.GroupBy); ok && len(g.GroupByExprs) > 0 {
 		return o.groupBy(ctx, g, row)
 	}

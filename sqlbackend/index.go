@@ -7,6 +7,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/vt/proto/query"
 
+	"lancesql/engine"
 	"lancesql/lsm"
 )
 
@@ -162,21 +163,74 @@ func (t *Table) IndexedAccess(_ *sql.Context, lookup sql.IndexLookup) sql.Indexe
 
 // LookupPartitions implements sql.IndexedTable.
 func (t *Table) LookupPartitions(ctx *sql.Context, lookup sql.IndexLookup) (sql.PartitionIter, error) {
+	scans, err := t.lookupScans(ctx, lookup)
+	if err != nil || scans == nil && lookup.IsEmptyRange {
+		return sql.PartitionsToPartitionIter(), err
+	}
+	return sql.PartitionsToPartitionIter(onePartition{scans: scans}), nil
+}
+
+// lookupScans returns the scans that answer a look-up.
+func (t *Table) lookupScans(ctx *sql.Context, lookup sql.IndexLookup) ([]lsm.ScanSpec, error) {
 	if lookup.IsEmptyRange {
-		return sql.PartitionsToPartitionIter(), nil
+		return nil, nil
 	}
 	lookup = undeclared(lookup)
 	x, ok := lookup.Index.(*Index)
 	ranges, ok2 := lookup.Ranges.(sql.MySQLRangeCollection)
 	if !ok || !ok2 || x.key == nil {
-		return sql.PartitionsToPartitionIter(onePartition{scans: []lsm.ScanSpec{{}}}), nil
+		return []lsm.ScanSpec{{}}, nil
 	}
-	scans, err := t.info.scansFor(ctx, x, ranges)
-	if err != nil {
-		return nil, err
-	}
-	return sql.PartitionsToPartitionIter(onePartition{scans: scans}), nil
+	return t.info.scansFor(ctx, x, ranges)
 }
+
+// looseFrom is the number of rows of a look-up from which they come in any order, where that may be: reading rows in the
+// order of an index costs several times what reading them as they lie does.
+const looseFrom = 4096
+
+// loosened is the scans of a look-up whose rows may come in any order: one scan of which storage decides whether it uses
+// the index, if they have many rows.
+func (t *Table) loosened(ctx *sql.Context, txn *engine.Txn, kind engine.ReadKind, scans []lsm.ScanSpec) ([]lsm.ScanSpec, error) {
+	one := together(scans)
+	if len(one) != 1 || one[0].Within == nil {
+		return scans, nil
+	}
+	var expected lsm.ReadStats
+	for _, s := range scans {
+		s.Stats = &expected
+		if err := txn.PlanScan(ctx, t.info.entry, kind, s); err != nil {
+			return nil, err
+		}
+	}
+	if expected.Expected < looseFrom {
+		return scans, nil
+	}
+	return one, nil
+}
+
+// together makes one scan of those of the ranges of one index, which leaves it to storage whether to use the index. Scans
+// of keys, and of one value, stay as they are.
+func together(scans []lsm.ScanSpec) []lsm.ScanSpec {
+	one := lsm.IndexRanges{Index: lsm.PrimaryKey}
+	for _, s := range scans {
+		switch {
+		case s.Range != nil:
+			one.Ranges = append(one.Ranges, *s.Range)
+		case s.Index != nil && (len(scans) > 1 || !isPointRange(s.Index.Range)):
+			one.Index = s.Index.Index
+			one.Ranges = append(one.Ranges, s.Index.Range)
+		default:
+			return scans
+		}
+	}
+	if len(scans) == 0 {
+		return nil
+	}
+	return []lsm.ScanSpec{{Within: []lsm.IndexRanges{one}}}
+}
+
+// isPointRange reports whether a range is all that begins with one value.
+func isPointRange(r lsm.KeyRange) bool { return r.Hi != "" && r.Hi == after(r.Lo) }
 
 // SkipIndexCosting implements sql.IndexSearchable: ranges are left to the frontend's planner.
 func (t *Table) SkipIndexCosting() bool { return false }

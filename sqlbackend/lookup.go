@@ -203,6 +203,13 @@ func (t *tableInfo) boundCell(ctx context.Context, column int, cut sql.MySQLRang
 	if v == nil || !comparable(t.schema.Schema[column].Type, v) {
 		return nil, false
 	}
+	cell, in, ok := t.nearest(ctx, column, v)
+	return cell, ok && in == sql.InRange
+}
+
+// nearest converts a value to the column's type, rounding to the nearest cell, and says whether it is beyond all of them;
+// false if it is no value of the kind.
+func (t *tableInfo) nearest(ctx context.Context, column int, v any) (any, sql.ConvertInRange, bool) {
 	typ := t.schema.Schema[column].Type
 	var c any
 	var in sql.ConvertInRange
@@ -212,11 +219,11 @@ func (t *tableInfo) boundCell(ctx context.Context, column int, cut sql.MySQLRang
 	} else {
 		c, in, err = typ.Convert(quiet(ctx), v)
 	}
-	if err != nil || in != sql.InRange || c == nil {
-		return nil, false
+	if err != nil || c == nil || in != sql.InRange {
+		return nil, in, err == nil && c != nil
 	}
 	cell, err := t.encodeCell(ctx, column, c, t.zone(ctx))
-	return cell, err == nil
+	return cell, in, err == nil
 }
 
 // exactCell converts a literal to a cell of the column only if the two are equal in every sense.

@@ -1,7 +1,6 @@
 package sqlbackend
 
 import (
-	"context"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -9,8 +8,11 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/transform"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/internal/predicate"
+	"lancesql/internal/rowkey"
+	"lancesql/lsm"
 )
 
 // PushDownRuleID is the number of PushDownRule among the frontend's rules.
@@ -24,12 +26,13 @@ func PushDownRule(ctx *sql.Context, _ *analyzer.Analyzer, n sql.Node, _ *plan.Sc
 	if !n.Resolved() {
 		return n, transform.SameTree, nil
 	}
+	anyOrder := orderless(ctx, n)
 	n, pushed, err := transform.NodeWithOpaque(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
 		f, ok := n.(*plan.Filter)
 		if !ok {
 			return n, transform.SameTree, nil
 		}
-		return pushFilter(ctx, f)
+		return pushFilter(ctx, f, anyOrder)
 	})
 	if err != nil || plan.IsDDLNode(n) {
 		return n, pushed, err
@@ -48,30 +51,14 @@ func pushOnce(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, e
 	return PushDownRule(ctx, nil, n, nil, nil, nil)
 }
 
-func pushFilter(ctx *sql.Context, f *plan.Filter) (sql.Node, transform.TreeIdentity, error) {
+func pushFilter(ctx *sql.Context, f *plan.Filter, anyOrder bool) (sql.Node, transform.TreeIdentity, error) {
 	child, alias := f.Child, ""
 	if a, ok := child.(*plan.TableAlias); ok {
 		child, alias = a.Child, a.Name()
 	}
-	rt, ok := child.(*plan.ResolvedTable)
-	if !ok {
-		return f, transform.SameTree, nil
-	}
-	t, ok := rt.UnderlyingTable().(*Table)
-	if !ok || t.filter != nil {
-		return f, transform.SameTree, nil
-	}
-	if alias == "" {
-		alias = t.Name()
-	}
-	p := t.predicateOf(ctx, f.Expression, alias)
-	if p == nil {
-		return f, transform.SameTree, nil
-	}
-	var node sql.Node
-	node, err := rt.WithTable(ctx, t.withFilter(p))
-	if err != nil {
-		return nil, transform.SameTree, err
+	node, err := filtered(ctx, child, f.Expression, alias, anyOrder)
+	if err != nil || node == nil {
+		return f, transform.SameTree, err
 	}
 	if a, ok := f.Child.(*plan.TableAlias); ok {
 		if node, err = a.WithChildren(ctx, node); err != nil {
@@ -85,117 +72,143 @@ func pushFilter(ctx *sql.Context, f *plan.Filter) (sql.Node, transform.TreeIdent
 	return nf, transform.NewTree, nil
 }
 
-// predicateOf returns a predicate that is true wherever e is, nil if nothing useful is known.
-func (t *Table) predicateOf(ctx context.Context, e sql.Expression, alias string) predicate.Expr {
-	switch e := e.(type) {
-	case *expression.And:
-		l, r := t.predicateOf(ctx, e.LeftChild, alias), t.predicateOf(ctx, e.RightChild, alias)
-		switch {
-		case l == nil:
-			return r
-		case r == nil:
-			return l
-		}
-		return predicate.And{Terms: []predicate.Expr{l, r}}
-	case *expression.Or:
-		l, r := t.predicateOf(ctx, e.LeftChild, alias), t.predicateOf(ctx, e.RightChild, alias)
-		if l == nil || r == nil {
-			return nil
-		}
-		return predicate.Or{Terms: []predicate.Expr{l, r}}
-	case *expression.IsNull:
-		if c, ok := t.fieldOf(e.Child, alias); ok {
-			return predicate.IsNull{Column: c}
-		}
-		return nil
-	case *expression.Not:
-		if n, ok := e.Child.(*expression.IsNull); ok {
-			if c, ok := t.fieldOf(n.Child, alias); ok {
-				return predicate.Not{Term: predicate.IsNull{Column: c}}
-			}
-		}
-		return nil
-	case *expression.Between:
-		lo := t.compareOf(ctx, e.Val, e.Lower, predicate.Ge, alias)
-		hi := t.compareOf(ctx, e.Val, e.Upper, predicate.Le, alias)
-		if lo == nil || hi == nil {
-			return nil
-		}
-		return predicate.And{Terms: []predicate.Expr{lo, hi}}
-	case *expression.HashInTuple:
-		return t.inOf(ctx, e.Left(), e.Right(), alias)
-	case *expression.InTuple:
-		return t.inOf(ctx, e.Left(), e.Right(), alias)
-	case expression.Comparer:
-		return t.comparison(ctx, e, alias)
-	default:
-		return nil
+// orderless reports whether nobody can rely on the order in which a plan's tables are read: not an ORDER BY whose sort the
+// frontend has left out because an index has the order, not a LIMIT, not a join that merges.
+func orderless(ctx *sql.Context, n sql.Node) bool {
+	c := connOf(ctx)
+	if c == nil || ordered(c.stmt.marked) {
+		return false
 	}
+	plain := true
+	transform.InspectWithOpaque(ctx, n, func(_ *sql.Context, n sql.Node) bool {
+		switch n := n.(type) {
+		case *plan.Project, *plan.Filter, *plan.GroupBy, *plan.Having, *plan.Distinct, *plan.Sort, *plan.TableAlias, *plan.ResolvedTable,
+			*plan.IndexedTableAccess, *plan.Update, *plan.UpdateSource, *plan.DeleteFrom, *plan.DescribeQuery:
+		case *plan.JoinNode:
+			plain = plain && !n.JoinType().IsMerge()
+		default:
+			plain = false
+		}
+		return plain
+	})
+	return plain
 }
 
-func (t *Table) comparison(ctx context.Context, e expression.Comparer, alias string) predicate.Expr {
-	var op, swapped predicate.Op
-	switch e.(type) {
-	case *expression.Equals:
-		op, swapped = predicate.Eq, predicate.Eq
-	case *expression.LessThan:
-		op, swapped = predicate.Lt, predicate.Gt
-	case *expression.LessThanOrEqual:
-		op, swapped = predicate.Le, predicate.Ge
-	case *expression.GreaterThan:
-		op, swapped = predicate.Gt, predicate.Lt
-	case *expression.GreaterThanOrEqual:
-		op, swapped = predicate.Ge, predicate.Le
-	default:
-		return nil
-	}
-	if p := t.compareOf(ctx, e.Left(), e.Right(), op, alias); p != nil {
-		return p
-	}
-	return t.compareOf(ctx, e.Right(), e.Left(), swapped, alias)
+// ordered reports whether a statement, or a query in it, has an ORDER BY or a LIMIT.
+func ordered(stmt sqlparser.Statement) bool {
+	found := stmt == nil
+	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		switch n := n.(type) {
+		case sqlparser.OrderBy:
+			found = found || len(n) > 0
+		case *sqlparser.Limit:
+			found = found || n != nil
+		}
+		return !found, nil
+	}, stmt)
+	return found
 }
 
-func (t *Table) compareOf(ctx context.Context, field, literal sql.Expression, op predicate.Op, alias string) predicate.Expr {
-	c, ok := t.fieldOf(field, alias)
-	if !ok || !t.info.filterable(c) {
-		return nil
-	}
-	l, ok := literal.(*expression.Literal)
+// filtered returns a table node whose scan knows what e says about it; nil if there is nothing to know.
+func filtered(ctx *sql.Context, n sql.Node, e sql.Expression, alias string, anyOrder bool) (sql.Node, error) {
+	tn, ok := n.(sql.TableNode)
 	if !ok {
-		return nil
+		return nil, nil
 	}
-	v, ok := t.info.exactCell(ctx, c, l.Value())
-	if !ok {
-		return nil
+	t, ok := tn.UnderlyingTable().(*Table)
+	if !ok || t.filter != nil {
+		return nil, nil
 	}
-	return predicate.Compare{Column: c, Op: op, Value: v}
+	if alias == "" {
+		alias = tn.Name()
+	}
+	nt, err := t.withFilter(ctx, e, alias)
+	if err != nil {
+		return nil, err
+	}
+	anyOrder = anyOrder && t.lookup != nil
+	switch {
+	case nt == nil && anyOrder:
+		copied := *t
+		nt = &copied
+	case nt == nil:
+		return nil, nil
+	}
+	nt.anyOrder = anyOrder
+	switch n := n.(type) {
+	case *plan.ResolvedTable:
+		return n.WithTable(ctx, nt)
+	case *plan.IndexedTableAccess:
+		if _, ours := n.Table.(*Table); !ours {
+			return nil, nil
+		}
+		out := *n
+		out.Table = nt
+		return &out, nil
+	}
+	return nil, nil
 }
 
-func (t *Table) inOf(ctx context.Context, field, list sql.Expression, alias string) predicate.Expr {
-	c, ok := t.fieldOf(field, alias)
-	if !ok || !t.info.filterable(c) {
-		return nil
+// withFilter returns a copy that may leave out rows for which e is not true; nil if e says nothing about the table alone.
+func (t *Table) withFilter(ctx *sql.Context, e sql.Expression, alias string) (*Table, error) {
+	p, _ := t.predicateOf(ctx, e, alias)
+	if p == nil {
+		return nil, nil
 	}
-	tuple, ok := list.(expression.Tuple)
-	if !ok {
-		return nil
-	}
-	values := make([]any, 0, len(tuple))
-	for _, e := range tuple {
-		l, ok := e.(*expression.Literal)
-		if !ok {
+	nt := *t
+	nt.filter = p
+	var err error
+	nt.within, err = t.info.within(p)
+	return &nt, err
+}
+
+// rangesMax bounds how many ranges of an index a scan is offered.
+const rangesMax = 4096
+
+// within is what a filter says about the first parts of the keys: ranges of them that have all rows of the filter.
+func (t *tableInfo) within(p predicate.Expr) ([]lsm.IndexRanges, error) {
+	var out []lsm.IndexRanges
+	one := func(slot int, key *keyMap) error {
+		part := key.parts[0]
+		if !t.filterable(part.column) || !orderedKeyPart(t.schema.Schema[part.column].Type, part.length) {
 			return nil
 		}
-		if l.Value() == nil {
-			continue // x IN (…, NULL) is never true because of the NULL
-		}
-		v, ok := t.info.exactCell(ctx, c, l.Value())
-		if !ok {
+		cells, _ := predicate.Bounds(p, part.column)
+		// An index over the column itself does not have NULL.
+		if cells.IsEverything() || cells.Null && key.hidden < 0 || len(cells.Intervals) > rangesMax {
 			return nil
 		}
-		values = append(values, v)
+		if part.length > 0 { // values beyond a bound may begin as it does
+			cells = closed(cells)
+		}
+		ranges, err := lsm.RangesOf(cells, func(cell any) (rowkey.Key, error) { return key.encode([]any{cell}) })
+		if err != nil {
+			return err
+		}
+		out = append(out, lsm.IndexRanges{Index: slot, Ranges: ranges})
+		return nil
 	}
-	return predicate.In{Column: c, Values: values}
+	if len(t.key.parts) > 0 {
+		if err := one(lsm.PrimaryKey, &t.key); err != nil {
+			return nil, err
+		}
+	}
+	for i := range t.indexes {
+		if err := one(i, &t.indexes[i].key); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// closed has the bounds of intervals in them.
+func closed(r predicate.Ranges) predicate.Ranges {
+	out := predicate.Ranges{Null: r.Null}
+	for _, iv := range r.Intervals {
+		iv.LowOpen, iv.HighOpen = false, false
+		out = out.Union(predicate.Ranges{Intervals: []predicate.Interval{iv}})
+	}
+	return out
 }
 
 // fieldOf returns the physical column of a plain reference to this table.

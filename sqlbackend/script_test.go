@@ -138,6 +138,12 @@ func (w *world) open(t testing.TB) {
 	require.NoError(t, err)
 	w.provider = sqlbackend.NewProvider(w.engine)
 	w.front = sqlbackend.NewSQLEngine(w.engine, w.provider)
+	verifyIndexes(t)
+}
+
+// verifyIndexes has every scan of sessions made from now on compare what indexes and zone maps say with the rows.
+func verifyIndexes(t testing.TB) {
+	require.NoError(t, sql.SystemVariables.AssignValues(map[string]any{"lancesql_verify_indexes": int8(1)}))
 }
 
 func (w *world) close(t testing.TB) {

@@ -32,6 +32,7 @@ type statement struct {
 	planned  bool               // the locking clauses are in the plan
 	limited  bool               // the query has a LIMIT: not all rows found are returned
 	snapshot bool               // START TRANSACTION WITH CONSISTENT SNAPSHOT
+	explain  *explained         // it is being analyzed
 }
 
 // MarkText is MarkStatement with the statement's text, which says more than the tree: the frontend's grammar forgets

@@ -6,6 +6,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql"
 
 	"lancesql/internal/predicate"
+	"lancesql/lsm"
 )
 
 // Table is a table as one statement sees it: shared immutable facts, and this statement's projection and filter.
@@ -15,9 +16,11 @@ type Table struct {
 	info     *tableInfo
 	schema   sql.Schema // all columns, owned by this statement
 
-	projection []int          // positions of the columns wanted, nil = all
-	filter     predicate.Expr // rows outside it need not be returned (I3)
+	projection []int             // positions of the columns wanted, nil = all
+	filter     predicate.Expr    // rows outside it need not be returned (I3)
+	within     []lsm.IndexRanges // what the filter says about keys
 	lookup     *sql.IndexLookup
+	anyOrder   bool // of the rows of lookup; the filter that made it stays above
 
 	keys   bool // it takes part in a foreign key: all its indexes count (GetIndexes)
 	newest bool // scans read what is newest and all own writes, not the statement's view
@@ -138,13 +141,6 @@ func (t *Table) Projections() []string {
 		names[i] = t.schema[c].Name
 	}
 	return names
-}
-
-// withFilter returns a copy that may leave out rows for which f is not true.
-func (t *Table) withFilter(f predicate.Expr) *Table {
-	nt := *t
-	nt.filter = f
-	return &nt
 }
 
 // GetChecks implements sql.CheckTable.

@@ -73,13 +73,14 @@ func (t *Table) present(ctx *sql.Context) (*Table, error) {
 
 // rowIter turns the batches of one or several scans into rows. One goroutine at a time uses it.
 type rowIter struct {
-	table   *Table
-	scans   []lsm.ScanSpec  // not yet opened
-	columns []int           // physical positions, in output order
-	read    []int           // and those of the key behind them, if rows are to be locked
-	keyAt   []int           // where the key's are; nil: rows are not locked
-	seq     uint64          // view of the open scan, if rows are locked
-	index   *lsm.IndexRange // and what it looks for, if by a secondary index
+	table    *Table
+	scans    []lsm.ScanSpec  // not yet opened
+	loosened bool            // scans may have become one that returns rows in any order
+	columns  []int           // physical positions, in output order
+	read     []int           // and those of the key behind them, if rows are to be locked
+	keyAt    []int           // where the key's are; nil: rows are not locked
+	seq      uint64          // view of the open scan, if rows are locked
+	index    *lsm.IndexRange // and what it looks for, if by a secondary index
 
 	zone   *time.Location // of TIMESTAMP columns, nil = UTC
 	reader arrowx.BatchReader
@@ -157,6 +158,12 @@ func (r *rowIter) open(ctx *sql.Context) error {
 		return err
 	}
 	r.zone = r.table.info.zone(ctx)
+	if r.table.anyOrder && !r.loosened {
+		r.loosened = true
+		if r.scans, err = r.table.loosened(ctx, txn, c.readKind(), r.scans); err != nil {
+			return err
+		}
+	}
 	spec := r.scans[0]
 	r.scans = r.scans[1:]
 	spec, kind, more, err := r.table.beforeScan(ctx, c, txn, spec)
@@ -164,7 +171,8 @@ func (r *rowIter) open(ctx *sql.Context) error {
 		return err
 	}
 	r.index = spec.Index
-	spec.Columns, spec.Filter = r.read, r.table.filter
+	spec.Columns, spec.Filter, spec.Within = r.read, r.table.filter, append(spec.Within, r.table.within...)
+	spec.Stats, spec.Verify = c.stmt.explain.statsOf(r.table, spec), verifyIndexes(ctx)
 	// Why this context and not Build's: it belongs to whoever pulls rows, and lives as long as they are pulled.
 	var reader arrowx.BatchReader
 	if r.table.newest {
