@@ -98,7 +98,7 @@ func (sc *scan) askIndexes(offered []IndexRanges, gens []*generation) (*choice, 
 		if w.Index < PrimaryKey || w.Index >= len(base.secondary) {
 			return nil, fmt.Errorf("index %d of %d: %w", w.Index, len(base.secondary), errs.ErrInvalid)
 		}
-		rows, err := base.columnIndex(w.Index).count(sc.ctx, w.Ranges, sc.composite(w.Index))
+		rows, err := base.columnIndex(w.Index).count(sc.ctx, w.Ranges)
 		if err != nil {
 			return nil, err
 		}
@@ -138,7 +138,7 @@ func (sc *scan) ask(w IndexRanges, gens []*generation) (*choice, error) {
 	c := &choice{covered: ci.covered, base: make(map[uint32]*roaring.Bitmap), gens: make(map[SourceID]*roaring.Bitmap)}
 	sc.countSegments(ci)
 	for _, u := range ci.segs {
-		ids, err := u.collect(sc.ctx, w.Ranges, sc.composite(w.Index))
+		ids, err := u.collect(sc.ctx, w.Ranges)
 		if err != nil {
 			return nil, err
 		}
@@ -174,9 +174,6 @@ func (b *base) columnIndex(i int) *columnIndex {
 	return b.secondary[i]
 }
 
-// composite reports whether an index is over tuples of several columns.
-func (sc *scan) composite(index int) bool { return index == PrimaryKey && len(sc.s.t.keyCols) > 1 }
-
 func (sc *scan) countSegments(ci *columnIndex) {
 	for _, u := range ci.segs {
 		sc.stats.Segments++
@@ -210,11 +207,11 @@ func (g *generation) find(ctx context.Context, w IndexRanges, born uint64) (rows
 }
 
 // count is how many rows of the segments have a value in ranges, dead ones too.
-func (ci *columnIndex) count(ctx context.Context, ranges []KeyRange, composite bool) (uint64, error) {
+func (ci *columnIndex) count(ctx context.Context, ranges []KeyRange) (uint64, error) {
 	n := uint64(0)
 	for _, u := range ci.segs {
 		for _, r := range ranges {
-			rows, err := u.x.CountTuples(ctx, composite, r.Lo, r.Hi)
+			rows, err := u.x.CountTuples(ctx, u.tuples, r.Lo, r.Hi)
 			if err != nil {
 				return 0, err
 			}
@@ -225,10 +222,10 @@ func (ci *columnIndex) count(ctx context.Context, ranges []KeyRange, composite b
 }
 
 // collect returns the addresses of the rows of a segment with a tuple in ranges, in the order of the index.
-func (u segmentUse) collect(ctx context.Context, ranges []KeyRange, composite bool) ([]uint64, error) {
+func (u segmentUse) collect(ctx context.Context, ranges []KeyRange) ([]uint64, error) {
 	var ids []uint64
 	for _, r := range ranges {
-		err := u.x.Tuples(ctx, composite, r.Lo, r.Hi, func(_ rowkey.Key, id uint64) (bool, error) {
+		err := u.x.Tuples(ctx, u.tuples, r.Lo, r.Hi, func(_ rowkey.Key, id uint64) (bool, error) {
 			ids = append(ids, id)
 			return true, nil
 		})

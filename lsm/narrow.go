@@ -127,7 +127,7 @@ func (sc *scan) expectKeyed() error {
 		sc.stats.Expected += uint64(len(sc.spec.Keys))
 		return nil
 	}
-	n, err := sc.s.v.base.columnIndex(at).count(sc.ctx, ranges, sc.composite(at))
+	n, err := sc.s.v.base.columnIndex(at).count(sc.ctx, ranges)
 	sc.stats.Expected += n
 	return err
 }

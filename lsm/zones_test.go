@@ -61,7 +61,12 @@ func (m *model) within(e predicate.Expr) []lsm.IndexRanges {
 		if cells.Null || m.noIndexes || m.rng.IntN(2) == 0 {
 			continue
 		}
-		ranges, err := lsm.RangesOf(cells, func(cell any) (rowkey.Key, error) { return enc.Tuple(cell) })
+		ranges, err := lsm.RangesOf(cells, func(cell any) (rowkey.Key, error) {
+			if id, ok := cell.(int64); ok && i == lsm.PrimaryKey {
+				return m.key(id), nil
+			}
+			return enc.Tuple(cell)
+		})
 		require.NoError(m.t, err)
 		out = append(out, lsm.IndexRanges{Index: i, Ranges: ranges})
 	}

@@ -71,7 +71,7 @@ func (h *harness) NewEngine(t *testing.T) (gms.QueryEngine, error) {
 	// The suites know the frontend's defaults, not MySQL's.
 	err = sql.SystemVariables.AssignValues(map[string]any{"local_infile": int8(1), "secure_file_priv": "", "sql_mode": sql.DefaultSqlMode,
 		"lancesql_verify_indexes": int8(1),
-		"collation_server": "utf8mb4_0900_bin", "collation_database": "utf8mb4_0900_bin", "collation_connection": "utf8mb4_0900_bin"})
+		"collation_server":        "utf8mb4_0900_bin", "collation_database": "utf8mb4_0900_bin", "collation_connection": "utf8mb4_0900_bin"})
 	if err != nil {
 		return nil, err
 	}
