@@ -348,7 +348,7 @@ func TestCheckForeignShard(t *testing.T) {
 	d := damager{t: t, m: m, st: m.store}
 	d.put(wal.EntryName(to, wal.Position(state.Shards[ids[1]].Tip)), d.read(wal.EntryName(from, wal.Position(state.Shards[ids[0]].Tip))))
 	_, found = checkTable(t, m.store, lsm.CheckOptions{})
-	require.Contains(t, fmt.Sprint(faults(found, lsm.Error)), "a key of shard "+ids[0].String())
+	require.Contains(t, fmt.Sprint(faults(found, lsm.Error)), "a row of shard "+ids[0].String())
 }
 
 func TestCheckEndsWithItsContext(t *testing.T) {

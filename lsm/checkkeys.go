@@ -85,7 +85,7 @@ func (c *tableCheck) inPasses(n uint64, fill func(keep func(k rowkey.Key, row ui
 
 // baseKeys checks that no key is alive twice in the base.
 func (c *tableCheck) baseKeys() error {
-	if c.t == nil {
+	if c.t == nil || c.t.keyless() {
 		return nil
 	}
 	ids, err := fieldIDs(c.ds, c.t.physical)
@@ -184,24 +184,22 @@ func clip(s string) string {
 // generationKeys checks the deletion vector of a generation against its keys, and that they belong to the shard; sound
 // is false if the keys cannot be judged.
 func (s *shardCheck) generationKeys(g *generation) (sound bool, err error) {
+	if s.t.keyless() {
+		return s.generationRows(g)
+	}
 	h := newKeyHasher()
 	list := make([]hashedKey, 0, g.frag.PhysicalRows)
 	strangers := 0
 	err = s.t.eachKey(s.ctx, g.ds, g.frag, g.fieldIDs, true, func(first uint64, keys []rowkey.Key, _ *array.Boolean) error {
 		for i, k := range keys {
 			list = append(list, h.of(k, first+uint64(i)))
-			if s.sh.manual {
-				continue
-			}
-			id, err := s.sharder.shard(k)
-			if err != nil {
-				return err
-			}
-			if id != s.dir.id {
-				strangers++
-			}
 		}
-		return s.ctx.Err()
+		if s.sh.manual {
+			return s.ctx.Err()
+		}
+		n, _, err := s.sharder.strangers(s.dir.id, len(keys), byKey(keys))
+		strangers += n
+		return errors.Join(err, s.ctx.Err())
 	})
 	if err != nil {
 		return false, err
@@ -246,7 +244,7 @@ func (c *tableCheck) manualKeys() error {
 		manual = manual || g.sh.manual
 		n += g.frag.PhysicalRows
 	}
-	if !manual {
+	if !manual || c.t.keyless() {
 		return nil
 	}
 	err := c.inPasses(n, func(keep func(rowkey.Key, uint64)) error {

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/uuid"
 
@@ -382,27 +383,43 @@ func (w *walCheck) rows(object string, e *wal.Entry) error {
 			w.state.Damaged = true
 			return w.problem(object, err)
 		}
-		keys, err := w.t.encoder.Batch(conf, w.t.keyCols)
-		_, isBool := conf.Column(int(conf.NumCols()) - 1).(*array.Boolean)
+		err = w.batch(object, conf)
 		conf.Release()
-		if err != nil || !isBool {
-			w.state.Damaged = true
-			w.add(Error, object, "rows without keys or without %s: %v", TombstoneColumn, err)
-			return nil
+		if err != nil {
+			return err
 		}
-		for _, k := range keys {
-			if w.sh.manual {
+	}
+	return nil
+}
+
+// batch checks rows of the shard's schema.
+func (w *walCheck) batch(object string, rec arrow.RecordBatch) error {
+	keys, err := w.t.keysOf(rec)
+	tomb, isBool := rec.Column(int(rec.NumCols()) - 1).(*array.Boolean)
+	if err != nil || !isBool {
+		w.state.Damaged = true
+		w.add(Error, object, "rows without keys or without %s: %v", TombstoneColumn, err)
+		return nil
+	}
+	op := byKey(keys)
+	if w.t.keyless() {
+		op = w.sharder.byCell(rec.Column(w.sharder.column))
+		for i := range tomb.Len() {
+			if tomb.Value(i) {
+				w.add(Error, object, "a delete row in a table without a key: nothing says what it deletes")
 				break
 			}
-			id, err := w.sharder.shard(k)
-			if err != nil {
-				return w.problem(object, err)
-			}
-			if id != w.dir.id {
-				w.some(Error, "keys in a shard they do not belong to", object, "a key of shard %s", id)
-				break
-			}
 		}
+	}
+	if w.sh.manual {
+		return nil
+	}
+	n, where, err := w.sharder.strangers(w.dir.id, int(rec.NumRows()), op)
+	if err != nil {
+		return w.problem(object, err)
+	}
+	if n > 0 {
+		w.some(Error, "rows in a shard they do not belong to", object, "a row of shard %s", where)
 	}
 	return nil
 }

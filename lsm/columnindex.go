@@ -184,7 +184,9 @@ func (t *Table) openIndexes(ctx context.Context, b, prev *base) error {
 		old = prev.pk
 	}
 	var err error
-	if b.pk, err = t.openIndex(ctx, b, old, PrimaryIndex, t.keyCols); err != nil {
+	if t.keyless() {
+		b.pk = &columnIndex{covered: roaring.New()}
+	} else if b.pk, err = t.openIndex(ctx, b, old, PrimaryIndex, t.keyCols); err != nil {
 		return err
 	}
 	for i, d := range t.o.Indexes {

@@ -43,7 +43,7 @@ func (t *Table) Base() BaseInfo {
 	for _, f := range v.base.frags {
 		i.Rows += f.LiveRows()
 		i.Deleted += f.DeletedRows
-		if !v.base.pk.covered.Contains(uint32(f.ID)) {
+		if !t.keyless() && !v.base.pk.covered.Contains(uint32(f.ID)) {
 			i.Unindexed++
 		}
 		if f.LiveRows() < uint64(t.tuning().FragmentRows)/smallPart {

@@ -1,6 +1,6 @@
 // Package lsm is one table: a base Lance dataset plus the MemWAL shard on top of it.
 //
-// Purpose: it turns ordered commits of keyed rows into WAL entries, a MemTable, flushed generations and base
+// Purpose: it turns ordered commits of rows, keyed or (keyless.go) not, into WAL entries, a MemTable, flushed generations and base
 // fragments, and answers key look-ups and scans at any CommitSeq that is still in use.
 //
 // Place in the dataflow: the engine stages and applies commits here and reads through a Snapshot; below lie

@@ -33,7 +33,12 @@ func (p Place) Live() bool { return p.f.ok && !p.f.tombstone }
 
 // Find looks a key up. Op takes the Place, so that a writer that holds the key's lock since before this call need not look
 // again.
+//
+// errs.ErrUnsupported in a table without a key.
 func (s *Snapshot) Find(ctx context.Context, k rowkey.Key) (Place, error) {
+	if err := s.t.requireKey(); err != nil {
+		return Place{}, err
+	}
 	f, err := s.v.locateOne(ctx, k, s.s)
 	return Place{v: s.v, f: f}, err
 }

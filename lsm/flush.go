@@ -143,9 +143,11 @@ func (t *Table) flushOne(ctx context.Context, g *generation) error {
 			}
 		}
 		bytes, rows := uint64(g.mem.Bytes()), uint64(g.mem.Rows())
-		m.FlushedGenerations = append(m.FlushedGenerations, &pb.FlushedGeneration{
-			Generation: g.number, Path: dir, InMemoryBytes: &bytes, PhysicalRows: &rows, PrimaryKeyBytes: &keyBytes,
-		})
+		next := &pb.FlushedGeneration{Generation: g.number, Path: dir, InMemoryBytes: &bytes, PhysicalRows: &rows}
+		if !t.keyless() {
+			next.PrimaryKeyBytes = &keyBytes
+		}
+		m.FlushedGenerations = append(m.FlushedGenerations, next)
 		m.ReplayAfterWalEntryPosition = max(m.ReplayAfterWalEntryPosition, uint64(end))
 		m.WalEntryPositionLastSeen = max(m.WalEntryPositionLastSeen, uint64(sh.log.Next()-1))
 		m.CurrentGeneration = g.number + 1

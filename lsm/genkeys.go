@@ -135,6 +135,9 @@ func (r fileRange) Range(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint64,
 // openKeys opens the sidecar of a flushed generation; one without it, or with a damaged one, has its keys read into
 // memory.
 func (t *Table) openKeys(ctx context.Context, g *generation) (genKeys, error) {
+	if t.keyless() {
+		return noKeys{}, nil
+	}
 	ds, frag, ids := g.ds, g.frag, g.fieldIDs
 	typ, err := t.pkType()
 	if err != nil {

@@ -166,9 +166,12 @@ func (b *base) index(frag uint32, first uint64, keys []rowkey.Key) error {
 }
 
 // eachKey visits the keys of a fragment in row order, with the tombstone column if asked for (then the last
-// of ids). The column is valid during the call only.
+// of ids). The column is valid during the call only. A table without a key has nothing to visit.
 func (t *Table) eachKey(ctx context.Context, ds *table.Dataset, f *table.Fragment, ids []int32, tombstones bool,
 	visit func(first uint64, keys []rowkey.Key, tomb *array.Boolean) error) error {
+	if t.keyless() {
+		return nil
+	}
 	var want []int32
 	var positions []int
 	for i, c := range t.keyCols {

@@ -229,7 +229,7 @@ func (t *Table) followBatch(ctx context.Context, v *Version, g *generation, rec 
 		return err
 	}
 	defer conf.Release()
-	keys, err := t.encoder.Batch(conf, t.keyCols)
+	keys, err := t.keysOf(conf)
 	if err != nil {
 		return err
 	}

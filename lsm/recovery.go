@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/uuid"
 
+	"lancesql/indexes/pkstore"
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
 	"lancesql/internal/rowkey"
@@ -350,13 +351,20 @@ func (t *Table) newGeneration(sh *shard, number uint64) (*generation, error) {
 	if number >= 1<<generationBits {
 		return nil, errs.Corrupt(sh.dir.path, -1, "generation %d", number)
 	}
-	keys := t.o.Keys.New()
-	mem, err := memtable.New(number, t.memSchema, t.keyCols, keys)
+	var space *pkstore.Space
+	if !t.keyless() {
+		space = t.o.Keys.New()
+	}
+	mem, err := memtable.New(number, t.memSchema, t.keyCols, space)
 	if err != nil {
 		return nil, err
 	}
+	var keys genKeys = noKeys{}
+	if !t.keyless() {
+		keys = memKeys{space: space, filter: mem.Filter()}
+	}
 	gs := &genState{sh: sh, number: number, id: sourceID(sh.ordinal, number), births: mem.Births(), deaths: NewDeathLog()}
-	g := &generation{genState: gs, keys: &genKeysRef{genKeys: memKeys{space: keys, filter: mem.Filter()}}, mem: mem}
+	g := &generation{genState: gs, keys: &genKeysRef{genKeys: keys}, mem: mem}
 	for range t.o.Indexes {
 		g.secondary = append(g.secondary, &genKeysRef{genKeys: memKeys{space: t.o.Keys.New()}})
 	}
@@ -369,7 +377,7 @@ func (r *recovery) append(ctx context.Context, sh *shard, rec arrow.RecordBatch)
 		return err
 	}
 	defer conf.Release()
-	keys, err := r.t.encoder.Batch(conf, r.t.keyCols)
+	keys, err := r.t.keysOf(conf)
 	if err != nil {
 		return err
 	}

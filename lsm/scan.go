@@ -80,6 +80,11 @@ type scan struct {
 }
 
 func (s *Snapshot) newScan(ctx context.Context, spec ScanSpec) (*scan, error) {
+	if spec.Keys != nil || spec.Range != nil {
+		if err := s.t.requireKey(); err != nil {
+			return nil, err
+		}
+	}
 	width := s.t.physical.NumFields()
 	need := slices.Clone(spec.Columns)
 	if spec.Filter != nil {
@@ -119,8 +124,8 @@ func (s *Snapshot) newScan(ctx context.Context, spec ScanSpec) (*scan, error) {
 
 // hideOverlay locates the overlay's keys at the snapshot and hides their rows.
 func (sc *scan) hideOverlay(own *Overlay) error {
-	if own == nil {
-		return nil
+	if own == nil || sc.s.t.keyless() {
+		return nil // without a key nothing is ever replaced
 	}
 	stored, err := sc.s.v.locate(sc.ctx, own.Keys, sc.s.s)
 	if err != nil {

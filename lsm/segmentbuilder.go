@@ -42,11 +42,14 @@ type segmentRun struct {
 // segmentBuilders returns a builder for each index of a base version, that of the primary key first.
 func (t *Table) segmentBuilders(ctx context.Context, b *base) ([]*segmentBuilder, error) {
 	next := uint32(b.ds.NextFragmentID())
-	pk := &segmentBuilder{t: t, ci: b.pk, next: next}
-	pk.bare = func(counts func(rowaddr.Addr) bool, _ *roaring.Bitmap) (btree.Stream, error) {
-		return pk.memoryStream(b, counts), nil
+	var list []*segmentBuilder
+	if !t.keyless() {
+		pk := &segmentBuilder{t: t, ci: b.pk, next: next}
+		pk.bare = func(counts func(rowaddr.Addr) bool, _ *roaring.Bitmap) (btree.Stream, error) {
+			return pk.memoryStream(b, counts), nil
+		}
+		list = append(list, pk)
 	}
-	list := []*segmentBuilder{pk}
 	for _, ci := range b.secondary {
 		s := &segmentBuilder{t: t, ci: ci, next: next}
 		s.bare = func(counts func(rowaddr.Addr) bool, frags *roaring.Bitmap) (btree.Stream, error) {

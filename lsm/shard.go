@@ -73,7 +73,16 @@ func (s *shardSet) with(sh *shard) *shardSet {
 
 // of returns the ordinal of the shard that takes writes of the key; ok is false while that shard does not exist.
 func (s *shardSet) of(k rowkey.Key) (ordinal int, id uuid.UUID, ok bool, err error) {
-	if id, err = s.sharder.shard(k); err != nil {
+	return s.ofWrite(Op{Key: k})
+}
+
+// ofWrite is of for a write, which in a table without a key goes where its row says.
+func (s *shardSet) ofWrite(op Op) (ordinal int, id uuid.UUID, ok bool, err error) {
+	v, err := s.sharder.value(op)
+	if err == nil {
+		id, err = s.sharder.shard(v)
+	}
+	if err != nil {
 		return 0, id, false, err
 	}
 	ordinal, ok = s.byID[id]
@@ -136,15 +145,15 @@ func (t *Table) ensureShards(ctx context.Context, ops []Op) error {
 	if err != nil {
 		return err
 	}
-	missing := make(map[uuid.UUID]rowkey.Key)
+	missing := make(map[uuid.UUID]Op)
 	for _, op := range ops {
-		_, id, ok, err := v.set.of(op.Key)
+		_, id, ok, err := v.set.ofWrite(op)
 		if err != nil {
 			t.release(v)
 			return err
 		}
 		if !ok {
-			missing[id] = op.Key
+			missing[id] = op
 		}
 	}
 	t.release(v)
@@ -153,16 +162,16 @@ func (t *Table) ensureShards(ctx context.Context, ops []Op) error {
 	}
 	t.claimMu.Lock()
 	defer t.claimMu.Unlock()
-	for id, k := range missing {
-		if err := t.addShard(ctx, id, k); err != nil {
+	for id, op := range missing {
+		if err := t.addShard(ctx, id, op); err != nil {
 			return fmt.Errorf("new shard %s: %w", id, err)
 		}
 	}
 	return nil
 }
 
-// addShard claims a new shard and publishes a Version that has it, empty. The caller holds claimMu.
-func (t *Table) addShard(ctx context.Context, id uuid.UUID, k rowkey.Key) error {
+// addShard claims the new shard that takes op and publishes a Version that has it, empty. The caller holds claimMu.
+func (t *Table) addShard(ctx context.Context, id uuid.UUID, op Op) error {
 	v, err := t.newest()
 	if err != nil {
 		return err
@@ -177,7 +186,11 @@ func (t *Table) addShard(ctx context.Context, id uuid.UUID, k rowkey.Key) error 
 	case n >= shardsLimit:
 		return fmt.Errorf("table has %d shards: %w", n, errs.ErrLimit)
 	}
-	entry, err := sharder.entry(k)
+	value, err := sharder.value(op)
+	if err != nil {
+		return err
+	}
+	entry, err := sharder.entry(value)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package lsm
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -41,9 +42,9 @@ func shardID(name string) uuid.UUID { return uuid.NewSHA1(shardNamespace, []byte
 func unshardedID() uuid.UUID { return shardID(transformUnsharded) }
 
 // Sharding says how the rows of a new table are spread. The zero value is one shard. Column must be a column of
-// the primary key: that keeps one key in one shard. At most one of Buckets and Identity is set.
+// the primary key, if there is one: that keeps one key in one shard. At most one of Buckets and Identity is set.
 type Sharding struct {
-	Column   string // name of a key column
+	Column   string // name of a key column; of any column of a table without a key
 	Buckets  int    // 1…1024: shard by hash
 	Identity bool   // one shard for each value
 }
@@ -82,14 +83,26 @@ func (sh Sharding) spec(s *schema.Schema) (table.ShardingSpec, uint32, error) {
 	return out(uint32(sh.Buckets))
 }
 
-// sharder finds the shard of a key. Immutable.
+// sharder finds the shard of a row by its key, or by any of its cells if the table has no key. Immutable.
 type sharder struct {
 	transform string
-	column    int // place in the key
+	column    int // place among shardColumns
 	typ       arrow.DataType
-	encoder   *rowkey.Encoder
-	only      uuid.UUID   // of transformUnsharded
-	buckets   []uuid.UUID // of transformBucket
+	encoder   *rowkey.Encoder // nil: no key
+	only      uuid.UUID       // of transformUnsharded
+	buckets   []uuid.UUID     // of transformBucket
+}
+
+// shardColumns is the columns that may decide where a row lies: the key's, or all if there is no key.
+func shardColumns(physical *arrow.Schema, keyCols []int) []int {
+	if len(keyCols) > 0 {
+		return keyCols
+	}
+	all := make([]int, physical.NumFields())
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 // newSharder reads the sharding of a table from its MemWAL entry. errs.ErrUnsupported for what no key decides.
@@ -110,7 +123,7 @@ func newSharder(m *table.MemWAL, s *schema.Schema, physical *arrow.Schema, keyCo
 		return nil, fmt.Errorf("sharding transform %q: %w", f.Transform, errs.ErrUnsupported)
 	}
 	sh.column = -1
-	for i, c := range keyCols {
+	for i, c := range shardColumns(physical, keyCols) {
 		if s.Fields[c].ID == f.SourceIDs[0] {
 			sh.column, sh.typ = i, physical.Field(c).Type
 		}
@@ -144,8 +157,17 @@ func ShardableBy(t arrow.DataType) bool {
 	return false
 }
 
+// hashable reports whether the bucket transform takes a column that no key can have. Spec: memwal.md §6.
+func hashable(t arrow.DataType) bool {
+	switch t.ID() {
+	case arrow.FLOAT32, arrow.FLOAT64, arrow.DATE32, arrow.TIME32, arrow.TIME64, arrow.TIMESTAMP:
+		return true
+	}
+	return false
+}
+
 func (sh *sharder) checkType() error {
-	if !ShardableBy(sh.typ) {
+	if !ShardableBy(sh.typ) && !(sh.encoder == nil && sh.transform == transformBucket && hashable(sh.typ)) {
 		return fmt.Errorf("sharding by a column of type %s: %w", sh.typ, errs.ErrUnsupported)
 	}
 	return nil
@@ -165,20 +187,53 @@ func (sh *sharder) describe(key []string) Sharding {
 // single reports whether there is only ever one shard of ours.
 func (sh *sharder) single() bool { return sh.transform == transformUnsharded }
 
-// shard returns the id of the shard that holds the key. Spec: memwal.md §5.2, §6.
-func (sh *sharder) shard(k rowkey.Key) (uuid.UUID, error) {
+// value is what decides about the shard of a write, as rowkey.Encoder.Cell gives it; nil without sharding.
+func (sh *sharder) value(op Op) (any, error) {
+	switch {
+	case sh.single():
+		return nil, nil
+	case sh.encoder != nil:
+		return sh.encoder.Cell(op.Key, sh.column)
+	case sh.column >= len(op.Row):
+		return nil, fmt.Errorf("row has %d cells, column %d decides about its shard: %w", len(op.Row), sh.column, errs.ErrInvalid)
+	}
+	return shardValue(op.Row[sh.column])
+}
+
+// shardValue widens a cell of a row as rowkey.Encoder.Cell does; floats stay what they are.
+func shardValue(cell any) (any, error) {
+	switch v := cell.(type) {
+	case nil, bool, int64, uint64, []byte, float32, float64:
+		return v, nil
+	case int8:
+		return int64(v), nil
+	case int16:
+		return int64(v), nil
+	case int32:
+		return int64(v), nil
+	case uint8:
+		return uint64(v), nil
+	case uint16:
+		return uint64(v), nil
+	case uint32:
+		return uint64(v), nil
+	case string:
+		return []byte(v), nil
+	case arrow.Date32:
+		return int64(v), nil
+	case arrow.Time64:
+		return int64(v), nil
+	case arrow.Timestamp:
+		return int64(v), nil
+	}
+	return nil, fmt.Errorf("sharding by a %T: %w", cell, errs.ErrUnsupported)
+}
+
+// shard returns the id of the shard of rows with that value. Spec: memwal.md §5.2, §6.
+func (sh *sharder) shard(v any) (uuid.UUID, error) {
 	if sh.single() {
 		return sh.only, nil
 	}
-	v, err := sh.encoder.Cell(k, sh.column)
-	if err != nil {
-		return uuid.UUID{}, err
-	}
-	return sh.shardOf(v)
-}
-
-// shardOf returns the id of the shard that holds keys with the decoded cell v in the sharding column.
-func (sh *sharder) shardOf(v any) (uuid.UUID, error) {
 	if sh.transform == transformIdentity {
 		raw, err := sh.raw(v)
 		return shardID("identity-" + string(raw)), err
@@ -193,10 +248,14 @@ const shardValuesMax = 64
 // is true if that is not known.
 func (s *shardSet) shardsOf(filter predicate.Expr, keyCols []int) (ordinals []int, all bool, err error) {
 	sh := s.sharder
-	if filter == nil || sh.single() {
+	if filter == nil || sh.single() || !rowkey.Encodable(sh.typ) {
 		return nil, true, nil
 	}
-	cells, _ := predicate.Bounds(filter, keyCols[sh.column])
+	column := sh.column
+	if len(keyCols) > 0 {
+		column = keyCols[sh.column]
+	}
+	cells, _ := predicate.Bounds(filter, column)
 	values, ok := cells.Points()
 	if !ok || cells.Null || len(values) > shardValuesMax {
 		return nil, true, nil
@@ -215,7 +274,7 @@ func (s *shardSet) shardsOf(filter predicate.Expr, keyCols []int) (ordinals []in
 		if err != nil {
 			return nil, false, err
 		}
-		id, err := sh.shardOf(cell)
+		id, err := sh.shard(cell)
 		if err != nil {
 			return nil, false, err
 		}
@@ -226,9 +285,13 @@ func (s *shardSet) shardsOf(filter predicate.Expr, keyCols []int) (ordinals []in
 	return ordinals, false, nil
 }
 
-// hash is the bucket hash of a decoded key cell; NULL hashes to 0.
+// hash is the bucket hash of a value; NULL hashes to 0. Spec: memwal.md §6.
 func (sh *sharder) hash(v any) uint32 {
-	wide := sh.typ.ID() == arrow.INT64 || sh.typ.ID() == arrow.UINT64
+	wide := false
+	switch sh.typ.ID() {
+	case arrow.INT64, arrow.UINT64, arrow.TIME64, arrow.TIMESTAMP:
+		wide = true
+	}
 	switch v := v.(type) {
 	case bool:
 		if v {
@@ -247,8 +310,34 @@ func (sh *sharder) hash(v any) uint32 {
 		return hash32(int32(v))
 	case []byte:
 		return hashBytes(v)
+	case float32:
+		return hash32(int32(floatBits32(v)))
+	case float64:
+		return hash64(int64(floatBits64(v)))
 	}
 	return 0
+}
+
+// floatBits32 is the bits that stand for a number: one zero, one NaN.
+func floatBits32(v float32) uint32 {
+	switch {
+	case v == 0:
+		return 0
+	case v != v:
+		return 0x7fc00000
+	}
+	return math.Float32bits(v)
+}
+
+// floatBits64 is floatBits32 for doubles.
+func floatBits64(v float64) uint64 {
+	switch {
+	case v == 0:
+		return 0
+	case v != v:
+		return 0x7ff8000000000000
+	}
+	return math.Float64bits(v)
 }
 
 // raw is the scalar as shard ids and shard_field_entries hold it: little-endian numbers of the column's width, raw
@@ -277,17 +366,13 @@ func (sh *sharder) raw(v any) ([]byte, error) {
 	return binary.LittleEndian.AppendUint64(nil, n)[:width], nil
 }
 
-// entry is the shard_field_entries value of the shard that holds the key; nil without sharding. Written for
+// entry is the shard_field_entries value of the shard of rows with that value; nil without sharding. Written for
 // others, never relied on. Spec: memwal.md §5.3.
-func (sh *sharder) entry(k rowkey.Key) ([]byte, error) {
-	if sh.single() {
+func (sh *sharder) entry(v any) ([]byte, error) {
+	switch {
+	case sh.single():
 		return nil, nil
-	}
-	v, err := sh.encoder.Cell(k, sh.column)
-	if err != nil {
-		return nil, err
-	}
-	if sh.transform == transformIdentity {
+	case sh.transform == transformIdentity:
 		return sh.raw(v)
 	}
 	return binary.LittleEndian.AppendUint32(nil, uint32(bucketOf(sh.hash(v), len(sh.buckets)))), nil

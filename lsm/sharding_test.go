@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -75,13 +76,58 @@ func TestShardOfKey(t *testing.T) {
 	k, err := enc.Tuple("tenant-a", int32(-2))
 	require.NoError(t, err)
 
-	id, err := (&sharder{transform: transformIdentity, typ: types[0], encoder: enc}).shard(k)
-	require.NoError(t, err)
-	require.Equal(t, "365413e3-64c5-5850-a22d-73d798b9867a", id.String())
-	sh := &sharder{transform: transformIdentity, column: 1, typ: types[1], encoder: enc}
-	entry, err := sh.entry(k)
-	require.NoError(t, err)
-	require.Equal(t, []byte{0xfe, 0xff, 0xff, 0xff}, entry)
+	row := arrowx.Row{"tenant-a", int32(-2)}
+	for _, op := range []Op{{Key: k}, {Row: row}} { // the second: a table without a key
+		if op.Row != nil {
+			enc = nil
+		}
+		sh := &sharder{transform: transformIdentity, typ: types[0], encoder: enc}
+		v, err := sh.value(op)
+		require.NoError(t, err)
+		id, err := sh.shard(v)
+		require.NoError(t, err)
+		require.Equal(t, "365413e3-64c5-5850-a22d-73d798b9867a", id.String())
+		sh = &sharder{transform: transformIdentity, column: 1, typ: types[1], encoder: enc}
+		v, err = sh.value(op)
+		require.NoError(t, err)
+		entry, err := sh.entry(v)
+		require.NoError(t, err)
+		require.Equal(t, []byte{0xfe, 0xff, 0xff, 0xff}, entry)
+	}
+}
+
+// Cells of rows decide about the shard as the vectors say, in the types that no key can have too.
+func TestShardOfRow(t *testing.T) {
+	for _, c := range []struct {
+		typ  arrow.DataType
+		cell any
+		hash uint32
+	}{
+		{arrow.PrimitiveTypes.Int32, int32(-1), 0x76293b50},
+		{arrow.PrimitiveTypes.Int64, int64(1) << 40, 0xa9f62f22},
+		{arrow.PrimitiveTypes.Uint8, uint8(255), 0xec306c59},
+		{arrow.BinaryTypes.String, "é", 0xf6d63f31},
+		{arrow.FixedWidthTypes.Date32, arrow.Date32(1), 0xfbf1402a},
+		{arrow.FixedWidthTypes.Timestamp_us, arrow.Timestamp(1000), 0xa8875d0c},
+		{arrow.PrimitiveTypes.Float32, float32(1.25), 0x61b31248},
+		{arrow.PrimitiveTypes.Float64, 1.25, 0x312bdf78},
+		{arrow.PrimitiveTypes.Float32, float32(math.NaN()), 0x72e0cd53},
+		{arrow.PrimitiveTypes.Float64, math.NaN(), 0x5529940d},
+		{arrow.PrimitiveTypes.Float64, math.Copysign(0, -1), 0x63852afc}, // the bits of zero: i64 0
+		{arrow.PrimitiveTypes.Float64, nil, 0},
+	} {
+		sh := &sharder{transform: transformBucket, typ: c.typ}
+		require.NoError(t, sh.checkType(), c.typ)
+		v, err := sh.value(Op{Row: arrowx.Row{c.cell}})
+		require.NoError(t, err)
+		require.Equal(t, c.hash, sh.hash(v), "%v of %s", c.cell, c.typ)
+	}
+	require.ErrorIs(t, (&sharder{transform: transformIdentity, typ: arrow.PrimitiveTypes.Float64}).checkType(), errs.ErrUnsupported)
+	_, err := (&sharder{transform: transformBucket, column: 1}).value(Op{Row: arrowx.Row{nil}})
+	require.ErrorIs(t, err, errs.ErrInvalid)
+	id := &sharder{transform: transformIdentity, typ: arrow.PrimitiveTypes.Int32}
+	_, err = id.shard(nil)
+	require.ErrorIs(t, err, errs.ErrInvalid)
 }
 
 func keyedSchema() *arrow.Schema {

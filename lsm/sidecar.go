@@ -60,8 +60,11 @@ func (t *Table) writeIndexes(ctx context.Context, root string, s *schema.Schema,
 }
 
 // writeSidecars writes the `_pk_index` of a generation: every row's key, superseded rows and tombstones too, with its
-// offset. keyBytes is the size of the keys. Spec: MemWAL, "Primary-key sidecars".
+// offset. keyBytes is the size of the keys. A table without a key has no sidecars. Spec: MemWAL, "Primary-key sidecars".
 func (t *Table) writeSidecars(ctx context.Context, root string, batches []arrow.RecordBatch) (keyBytes uint64, err error) {
+	if t.keyless() {
+		return 0, nil
+	}
 	typ, err := t.pkType()
 	if err != nil {
 		return 0, err

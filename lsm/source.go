@@ -86,7 +86,7 @@ func (t *Table) openBase(ctx context.Context, ds *table.Dataset, prev *base, key
 	if err := t.openZones(b, prev); err != nil {
 		return nil, err
 	}
-	b.bare = b.pk.covered.GetCardinality() < uint64(len(b.frags))
+	b.bare = !t.keyless() && b.pk.covered.GetCardinality() < uint64(len(b.frags))
 	if !b.bare || keys == nil {
 		b.keys = &keySpace{Space: t.o.Keys.New()}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // Op is one write: the new row of a key (all physical columns), or nil to delete it. Found may say what the key's newest
-// row was when its lock was taken.
+// row was when its lock was taken. In a table without a key every Op is a new row, and Key and Found mean nothing.
 type Op struct {
 	Key   rowkey.Key
 	Row   arrowx.Row
@@ -87,6 +87,9 @@ func (s *Staged) build(ctx context.Context, ops []Op) error {
 	}
 	for i, op := range ops {
 		loc, ok := stored[i].loc, stored[i].ok
+		if op.Row == nil && s.t.keyless() {
+			return fmt.Errorf("delete from a table without a key: %w", errs.ErrUnsupported)
+		}
 		if op.Row == nil && (!ok || stored[i].tombstone) {
 			continue
 		}
@@ -130,6 +133,9 @@ func (s *Staged) build(ctx context.Context, ops []Op) error {
 // holder of a key's lock writes the key, and rows move only with a new Version.
 func (s *Staged) find(ctx context.Context, ops []Op) ([]found, error) {
 	stored := make([]found, len(ops))
+	if s.t.keyless() {
+		return stored, nil
+	}
 	var keys []rowkey.Key
 	var at []int
 	for i, op := range ops {
@@ -157,7 +163,7 @@ func (s *Staged) find(ctx context.Context, ops []Op) ([]found, error) {
 // part returns the part of the shard that takes the write: the one the key's newest row lies in, if that is a
 // generation, so that a shard made by hand keeps its keys; otherwise the one the sharding says.
 func (s *Staged) part(parts map[int]*stagedPart, op Op, loc Location, found bool) (*stagedPart, error) {
-	o, id, ok, err := s.v.set.of(op.Key)
+	o, id, ok, err := s.v.set.ofWrite(op)
 	if err != nil {
 		return nil, err
 	}

@@ -58,8 +58,9 @@ func (t *Table) Schema() *arrow.Schema { return t.physical }
 
 // Sharding returns how the table's rows are spread.
 func (t *Table) Sharding() Sharding {
-	names := make([]string, len(t.keyCols))
-	for i, c := range t.keyCols {
+	columns := shardColumns(t.physical, t.keyCols)
+	names := make([]string, len(columns))
+	for i, c := range columns {
 		names[i] = t.physical.Field(c).Name
 	}
 	t.mu.Lock()
@@ -67,8 +68,12 @@ func (t *Table) Sharding() Sharding {
 	return t.set.sharder.describe(names)
 }
 
-// KeyEncoder returns the encoder of a table's primary key; keyCols are physical positions in key order.
+// KeyEncoder returns the encoder of a table's primary key; keyCols are physical positions in key order. nil for a table
+// without one.
 func KeyEncoder(s *arrow.Schema, keyCols []int) (*rowkey.Encoder, error) {
+	if len(keyCols) == 0 {
+		return nil, nil
+	}
 	types := make([]arrow.DataType, len(keyCols))
 	for i, c := range keyCols {
 		types[i] = s.Field(c).Type
@@ -76,24 +81,26 @@ func KeyEncoder(s *arrow.Schema, keyCols []int) (*rowkey.Encoder, error) {
 	return rowkey.NewEncoder(types)
 }
 
-// keyColumns returns the physical positions of the primary key in key order.
+// keyColumns returns the physical positions of the primary key in key order; none for an append-only table.
 func keyColumns(s *schema.Schema) ([]int, error) {
 	var cols []int
-	for _, pk := range s.PrimaryKey() {
+	key := s.PrimaryKey()
+	for _, pk := range key {
 		for i, f := range s.Fields {
 			if f.ID == pk.ID {
 				cols = append(cols, i)
 			}
 		}
 	}
-	if len(cols) == 0 {
-		return nil, fmt.Errorf("table has no primary key: %w", errs.ErrUnsupported)
+	if len(cols) != len(key) {
+		return nil, fmt.Errorf("primary key inside a nested column: %w", errs.ErrUnsupported)
 	}
 	return cols, nil
 }
 
 // memSchema is the schema of WAL entries, MemTables and generations: the table's columns with every non-key
-// column nullable (a delete row has nulls there), and the tombstone marker last. Spec: memwal.md §8.2.
+// column nullable (a delete row has nulls there), and the tombstone marker last. A table without a key, which has no
+// delete rows, follows the same rule, as in the reference. Spec: memwal.md §8.2.
 func memSchema(physical *arrow.Schema, keyCols []int) *arrow.Schema {
 	key := make(map[int]bool, len(keyCols))
 	for _, c := range keyCols {
@@ -114,7 +121,7 @@ func Create(ctx context.Context, o Options, root string, s *arrow.Schema, tableM
 }
 
 // CreateSharded writes an empty table at root: version 1 of the base dataset with the MemWAL entry installed. The
-// primary key is what the field metadata of s declares. errs.ErrExists if a dataset is already there;
+// primary key is what the field metadata of s declares; without one the table is append-only. errs.ErrExists if a dataset is already there;
 // errs.ErrUnsupported if sh names a column that cannot be sharded by.
 func CreateSharded(ctx context.Context, o Options, root string, s *arrow.Schema, tableMeta map[string]string, sh Sharding) error {
 	ls, err := schema.FromArrow(s)

@@ -299,7 +299,12 @@ func (s *Snapshot) Release() {
 
 // Unchanged reports whether the newest row of the key at the snapshot is the same physical row as at the older
 // CommitSeq s. If the snapshot's Version cannot tell, the answer is false.
+//
+// errs.ErrUnsupported in a table without a key.
 func (s *Snapshot) Unchanged(ctx context.Context, k rowkey.Key, older uint64) (bool, error) {
+	if err := s.t.requireKey(); err != nil {
+		return false, err
+	}
 	if s.v.floor > older {
 		return false, nil
 	}
