@@ -38,8 +38,8 @@ func (e *Engine) CheckTable(ctx context.Context, tbl *TableEntry, extended bool,
 	if len(c.indexes) != len(ot.indexed) {
 		return 0, fmt.Errorf("%s.%s was altered meanwhile: %w", tbl.Database, tbl.Name, errs.ErrConflict)
 	}
-	if err := c.scan(); err != nil {
-		return 0, err
+	if err := c.scan(); err != nil || ot.keyless() {
+		return c.all.rows, err
 	}
 	if err := c.primary(); err != nil {
 		return c.all.rows, err
@@ -138,6 +138,10 @@ func (c *tableCheck) scan() error {
 		c.byIndex = append(c.byIndex, &digest{})
 	}
 	return c.each(lsm.ScanSpec{Columns: c.ot.allColumns}, func(rec arrow.RecordBatch) error {
+		if c.ot.keyless() {
+			c.all.rows += uint64(rec.NumRows())
+			return nil
+		}
 		keys, err := c.ot.encoder.Batch(rec, c.ot.keyCols)
 		if err != nil {
 			return err

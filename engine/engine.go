@@ -49,6 +49,7 @@ type Engine struct {
 	fresh    freshness
 	stalls   stalls
 	txnIDs   atomic.Uint64
+	ownKeys  atomic.Uint64 // made up so far
 	failed   atomic.Pointer[failure]
 	syncing  atomic.Bool // a sync of the journal is due within a second
 	making   atomic.Bool // the journal's next segment is being made, or could not be made just now

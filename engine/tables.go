@@ -190,9 +190,15 @@ func (ot *openTable) options() TableOptions {
 // tune lets the table's next merge or rewrite follow the definition.
 func (ot *openTable) tune() { ot.table.Tune(ot.options().Tuning) }
 
+// keyless reports whether the table has no primary key: it is append-only.
+func (ot *openTable) keyless() bool { return len(ot.keyCols) == 0 }
+
 func (ot *openTable) key(row arrowx.Row) (rowkey.Key, error) {
 	if len(row) != len(ot.allColumns) {
 		return "", fmt.Errorf("row has %d cells, table has %d columns: %w", len(row), len(ot.allColumns), errs.ErrInvalid)
+	}
+	if ot.keyless() {
+		return ot.e.ownKey(), nil
 	}
 	return ot.encoder.Row(row, ot.keyCols)
 }

@@ -47,6 +47,14 @@ func (t *Txn) LockTable(ctx context.Context, tbl *TableEntry, mode lock.Mode) er
 	return t.lockTable(ctx, tbl, mode, false)
 }
 
+// TryLockTable is LockTable; with noWait, errs.ErrLockTimeout at once if somebody else's lock is in the way.
+func (t *Txn) TryLockTable(ctx context.Context, tbl *TableEntry, mode lock.Mode, noWait bool) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	return t.lockTable(ctx, tbl, mode, noWait)
+}
+
 // LockKey takes the lock of a key, S or X, whether or not its row exists. With noWait, errs.ErrLockTimeout at once if
 // somebody else's lock is in the way.
 func (t *Txn) LockKey(ctx context.Context, tbl *TableEntry, key rowkey.Key, mode lock.Mode, noWait bool) error {

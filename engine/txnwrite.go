@@ -22,6 +22,9 @@ func (t *Txn) Insert(ctx context.Context, tbl *TableEntry, row arrowx.Row) error
 	if err != nil {
 		return err
 	}
+	if ot.keyless() {
+		return t.append(ctx, ot, key, row)
+	}
 	stored, err := t.claim(ctx, ot, key)
 	if err != nil {
 		return err
@@ -35,7 +38,7 @@ func (t *Txn) Insert(ctx context.Context, tbl *TableEntry, row arrowx.Row) error
 // Update replaces oldRow, as a scan of this statement returned it, by newRow. errs.ErrWriteConflict if another
 // transaction changed the row after the statement's view was taken: undo the statement, RefreshStatement, run again.
 func (t *Txn) Update(ctx context.Context, tbl *TableEntry, oldRow, newRow arrowx.Row) error {
-	ot, err := t.writable(ctx, tbl)
+	ot, err := t.changeable(ctx, tbl)
 	if err != nil {
 		return err
 	}
@@ -69,7 +72,7 @@ func (t *Txn) Update(ctx context.Context, tbl *TableEntry, oldRow, newRow arrowx
 
 // Delete removes oldRow; errors as for Update.
 func (t *Txn) Delete(ctx context.Context, tbl *TableEntry, oldRow arrowx.Row) error {
-	ot, err := t.writable(ctx, tbl)
+	ot, err := t.changeable(ctx, tbl)
 	if err != nil {
 		return err
 	}

@@ -219,7 +219,12 @@ func (t *Table) writeGeneration(ctx context.Context, g *generation, root string)
 	if err != nil {
 		return nil, 0, err
 	}
-	ds, err = table.CreateGenerationWith(ctx, t.o.Store, root, s, batches, settledDuplicates(g), table.CreateOptions{Indexes: list})
+	files, err := v.base.ds.DataVersion()
+	if err != nil {
+		return nil, 0, err
+	}
+	o := table.CreateOptions{Indexes: list, DataVersion: files.String()}
+	ds, err = table.CreateGenerationWith(ctx, t.o.Store, root, s, batches, settledDuplicates(g), o)
 	return ds, keyBytes, err
 }
 

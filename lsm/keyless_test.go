@@ -317,7 +317,7 @@ func (m *heap) collect(r arrowx.BatchReader, at int) bag {
 }
 
 func (m *heap) scan(snap *lsm.Snapshot, spec lsm.ScanSpec, own *lsm.Overlay) bag {
-	spec.Columns = []int{0, 1, 2}
+	spec.Columns, spec.Verify = []int{0, 1, 2}, m.rng.IntN(2) == 0
 	r, err := snap.Scan(m.t.Context(), spec, own)
 	require.NoError(m.t, err)
 	defer r.Close()
@@ -354,6 +354,10 @@ func (m *heap) checkAt(s uint64, want bag) {
 	less := maps.Clone(want)
 	maps.DeleteFunc(less, func(n int32, _ int) bool { return n >= limit })
 	require.Equal(m.t, less, m.scan(snap, lsm.ScanSpec{Filter: predicate.Compare{Column: 1, Op: predicate.Lt, Value: limit}}, nil), "below %d at %d", limit, s)
+
+	one := maps.Clone(want)
+	maps.DeleteFunc(one, func(n int32, _ int) bool { return n != limit })
+	require.Equal(m.t, one, m.scan(snap, lsm.ScanSpec{Filter: predicate.Compare{Column: 1, Op: predicate.Eq, Value: limit}}, nil), "n = %d at %d", limit, s)
 
 	// own writes add rows and hide none, whatever keys the caller gave them
 	own := &lsm.Overlay{Keys: []rowkey.Key{"0", "1"}, Rows: []arrowx.Row{heapRow(3), heapRow(29)}}

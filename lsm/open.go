@@ -14,6 +14,7 @@ import (
 	"lancesql/internal/objstore"
 	"lancesql/internal/rowkey"
 	"lancesql/lance/rowaddr"
+	"lancesql/lance/schema"
 	"lancesql/lance/table"
 	"lancesql/wal"
 )
@@ -96,11 +97,15 @@ func openMemWAL(ctx context.Context, st objstore.Store, root string) (*table.Dat
 
 // bind derives what never changes while the table is open.
 func (t *Table) bind(ds *table.Dataset) (*sharder, error) {
+	return t.bindTo(ds.Schema(), ds.MemWAL())
+}
+
+func (t *Table) bindTo(s *schema.Schema, m *table.MemWAL) (*sharder, error) {
 	var err error
-	if t.physical, err = ds.Schema().Arrow(); err != nil {
+	if t.physical, err = s.Arrow(); err != nil {
 		return nil, err
 	}
-	if t.keyCols, err = keyColumns(ds.Schema()); err != nil {
+	if t.keyCols, err = keyColumns(s); err != nil {
 		return nil, err
 	}
 	if t.encoder, err = KeyEncoder(t.physical, t.keyCols); err != nil {
@@ -120,7 +125,7 @@ func (t *Table) bind(ds *table.Dataset) (*sharder, error) {
 	if t.bodies, err = wal.NewBodyEncoder(t.memSchema); err != nil {
 		return nil, err
 	}
-	return newSharder(ds.MemWAL(), ds.Schema(), t.physical, t.keyCols, t.encoder)
+	return newSharder(m, s, t.physical, t.keyCols, t.encoder)
 }
 
 // loadBase opens the base and reads the keys of the fragments that its primary index does not cover.

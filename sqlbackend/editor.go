@@ -23,6 +23,7 @@ import (
 type editor struct {
 	table *Table
 	txn   *engine.Txn
+	what  string      // what it is for, if that changes rows that are there
 	mark  engine.Mark // write history when the statement began
 	rows  int64       // rows written since, for messages
 }
@@ -40,13 +41,13 @@ var (
 func (t *Table) Inserter(*sql.Context) sql.RowInserter { return &editor{table: t} }
 
 // Updater implements sql.UpdatableTable.
-func (t *Table) Updater(*sql.Context) sql.RowUpdater { return &editor{table: t} }
+func (t *Table) Updater(*sql.Context) sql.RowUpdater { return &editor{table: t, what: "UPDATE"} }
 
 // Deleter implements sql.DeletableTable.
-func (t *Table) Deleter(*sql.Context) sql.RowDeleter { return &editor{table: t} }
+func (t *Table) Deleter(*sql.Context) sql.RowDeleter { return &editor{table: t, what: "DELETE"} }
 
 // Replacer implements sql.ReplaceableTable.
-func (t *Table) Replacer(*sql.Context) sql.RowReplacer { return &editor{table: t} }
+func (t *Table) Replacer(*sql.Context) sql.RowReplacer { return &editor{table: t, what: "REPLACE"} }
 
 // StatementBegin implements sql.EditOpenerCloser. With IGNORE it is called for each row.
 func (e *editor) StatementBegin(ctx *sql.Context) {
@@ -75,6 +76,9 @@ func (e *editor) Close(*sql.Context) error { return nil }
 func (e *editor) begin(ctx *sql.Context) (*engine.Txn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if e.what != "" && e.table.info.appendOnly() {
+		return nil, e.table.info.errAppendOnly(e.what)
 	}
 	txn, err := connOf(ctx).activeTxn(ctx)
 	if err != nil {
@@ -263,6 +267,12 @@ func (t *Table) Truncate(ctx *sql.Context) (int, error) {
 		if err := c.implicitCommit(ctx); err != nil {
 			return 0, err
 		}
+	}
+	if t.info.appendOnly() {
+		if truncate {
+			return 0, t.info.errAppendOnly("TRUNCATE")
+		}
+		return 0, t.info.errAppendOnly("DELETE")
 	}
 	c.stmt.current = true
 	n, err := t.deleteAll(ctx)

@@ -44,7 +44,7 @@ func (r *lockedRow) found(cells arrowx.Row) (bool, error) {
 
 // lockColumns returns columns with those of the key behind them, and where the key's are.
 func (t *Table) lockColumns(columns []int) (all, keyAt []int) {
-	all = append(all, columns...)
+	all, keyAt = append(all, columns...), []int{}
 	for _, k := range t.info.key.columns {
 		at := -1
 		for i, c := range all {
@@ -63,6 +63,9 @@ func (t *Table) lockColumns(columns []int) (all, keyAt []int) {
 
 // lockKeyOf returns the key of a row whose cells at returns by position.
 func (t *Table) lockKeyOf(keyAt []int, cell func(i int) any) (rowkey.Key, error) {
+	if len(keyAt) == 0 {
+		return "", nil
+	}
 	cells, columns := make(arrowx.Row, len(keyAt)), make([]int, len(keyAt))
 	for i, at := range keyAt {
 		cells[i], columns[i] = cell(at), i
@@ -86,6 +89,9 @@ func (t *Table) beforeScan(ctx *sql.Context, c *Conn, txn *engine.Txn, spec lsm.
 		if c.stmt.current && c.stmt.writes(t) {
 			want.mode = lock.X // Why: S first would make two statements that change one row a deadlock
 		}
+	}
+	if t.info.appendOnly() && want.mode != lock.None {
+		return t.beforeHeapScan(ctx, txn, spec, want)
 	}
 	if x := spec.Index; x != nil && want.wanted() && !want.skip && t.info.entry.Indexes[x.Index].Unique && x.Range.Hi == after(x.Range.Lo) {
 		// A whole value of a unique index, or the first parts of one, which is a name nobody uses.
@@ -123,6 +129,20 @@ func (t *Table) beforeScan(ctx *sql.Context, c *Conn, txn *engine.Txn, spec lsm.
 		txn.RefreshStatement()
 	}
 	return spec, engine.Current, !byKey || len(spec.Keys) > 0, nil
+}
+
+// beforeHeapScan is beforeScan for a locking or serializable read of an append-only table: rows have no names to lock them
+// by and never change, so the table is locked, against insertions too. SKIP LOCKED leaves out everything then.
+func (t *Table) beforeHeapScan(ctx *sql.Context, txn *engine.Txn, spec lsm.ScanSpec, want rowLock) (lsm.ScanSpec, engine.ReadKind, bool, error) {
+	err := txn.TryLockTable(ctx, t.info.entry, want.mode, want.noWait || want.skip)
+	if want.skip && errors.Is(err, errs.ErrLockTimeout) {
+		return spec, engine.Current, false, nil
+	}
+	if err != nil {
+		return spec, engine.Current, false, t.lockFailed(ctx, want, err)
+	}
+	txn.RefreshStatement()
+	return spec, engine.Current, true, nil
 }
 
 func (t *Table) lockFailed(ctx *sql.Context, want rowLock, err error) error {
@@ -174,6 +194,9 @@ func (l *lockIter) lock(ctx *sql.Context, ref *lockedRow, row sql.Row) (sql.Row,
 		return nil, false, err
 	}
 	want, t := *ref.table.lock, ref.table
+	if t.info.appendOnly() {
+		return row, true, nil // locked with the table
+	}
 	columns := ref.columns
 	if ref.index != nil {
 		columns = append(slices.Clone(columns), t.info.indexes[ref.index.Index].key.columns[0])

@@ -38,6 +38,9 @@ func (b *rootBuilder) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowI
 		return b.alter(ctx, c, n)
 	}
 	if len(row) == 0 && changesRows(n) {
+		if err := refuseAppendOnly(n); err != nil {
+			return nil, err
+		}
 		if txn := txnOf(ctx); txn != nil {
 			return b.retry(ctx, n, txn)
 		}

@@ -157,6 +157,7 @@ func newLayout(s *shape, columns sql.Schema, codecs []codec) (layout, error) {
 	}
 	l.key.hidden, l.key.ordered = -1, ordered
 	switch {
+	case s.AppendOnly:
 	case len(s.Key) == 0:
 		l.rowID = len(fields)
 		l.key.columns = []int{l.rowID}

@@ -34,7 +34,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the SQL scripts produce as
 //	1 | a                        rows, "ok n" for affected rows, or "error number (state): text"
 //
 // Options: sort (compare rows as a set), head (print column names), & (run in the background, results come with a
-// later `[c2 wait]` block). A statement \restart closes the engine and opens it again on the same store.
+// later `[c2 wait]` block). A statement \restart closes the engine and opens it again on the same store;
+// for \dataset and \append see world.foreign.
 func TestScripts(t *testing.T) {
 	var files []string
 	err := filepath.WalkDir("testdata/sql", func(p string, d fs.DirEntry, err error) error {
@@ -185,6 +186,10 @@ func (w *world) runBlock(t *testing.T, b block) (got, want string) {
 	if stmt == `\restart` {
 		w.close(t)
 		w.open(t)
+		return "", b.want
+	}
+	if strings.HasPrefix(stmt, `\`) {
+		w.foreign(t, stmt)
 		return "", b.want
 	}
 	if stmt == "" && !slices.Contains(options, "wait") {

@@ -12,8 +12,12 @@ import (
 	"lancesql/internal/errs"
 )
 
-// shapeVersion is the format number of the shape's JSON; readers refuse greater ones.
-const shapeVersion = 1
+// shapeVersion is the format number of the shape's JSON; readers refuse greater ones than they know. An append-only table
+// has shapeAppendOnly: to a reader that does not know of such tables it would seem to have a hidden row id.
+const (
+	shapeVersion    = 1
+	shapeAppendOnly = 2
+)
 
 // shape is what MySQL knows about a table and Arrow cannot say. It is stored as JSON in the catalog and in the
 // table metadata of the dataset (key lancesql:table). Column i is physical column i.
@@ -27,6 +31,8 @@ type shape struct {
 	Checks    []shapeCheck  `json:"checks,omitempty"`
 
 	ForeignKeys []shapeForeignKey `json:"foreign_keys,omitempty"`
+
+	AppendOnly bool `json:"append_only,omitempty"` // the dataset has no primary key, not even a hidden one
 }
 
 // shapeForeignKey is a foreign key of this table to a parent table, evaluated by the frontend on every write. An empty
@@ -103,7 +109,7 @@ func unmarshalShape(object string, b []byte) (*shape, error) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return nil, errs.Corrupt(object, -1, "table shape: %v", err)
 	}
-	if s.Version > shapeVersion {
+	if s.Version > shapeAppendOnly {
 		return nil, fmt.Errorf("table shape of %s has version %d: %w", object, s.Version, errs.ErrNewerFormat)
 	}
 	return &s, nil

@@ -16,6 +16,7 @@ var _ sql.ExternalStoredProcedureProvider = (*Provider)(nil)
 //
 //	flush(db, table)               as FLUSH TABLES
 //	merge(db, table)               flushed generations into the base; rows in memory stay there
+//	attach(db, table, path)        a Lance dataset below the data directory becomes a table
 //	cleanup(dry_run)               removes what no reader needs, of all tables, and lists it
 //	cleanup(db, table, dry_run)    of one table
 //	recluster(db, table, columns, buckets [, 'v1'])
@@ -32,6 +33,7 @@ func (p *Provider) sysProcedures() []sql.ExternalStoredProcedureDetails {
 		{Name: "merge", Schema: types.OkResultSchema, Function: func(ctx *sql.Context, db, table string) (sql.RowIter, error) {
 			return p.onTable(ctx, db, table, func(t *engine.TableEntry) error { return p.engine.MergeTable(ctx, t.ID) })
 		}},
+		{Name: "attach", Schema: types.OkResultSchema, Function: p.attach},
 		{Name: "cleanup", Schema: removed, Function: func(ctx *sql.Context, dry bool) (sql.RowIter, error) {
 			var all []*engine.TableEntry
 			for _, d := range p.engine.Catalog().Databases() {
@@ -88,7 +90,7 @@ func procedureParams(d sql.ExternalStoredProcedureDetails) int {
 		return 1
 	case func(*sql.Context, string, string) (sql.RowIter, error):
 		return 2
-	case func(*sql.Context, string, string, bool) (sql.RowIter, error):
+	case func(*sql.Context, string, string, bool) (sql.RowIter, error), func(*sql.Context, string, string, string) (sql.RowIter, error):
 		return 3
 	case func(*sql.Context, string, string, string, int64) (sql.RowIter, error):
 		return 4

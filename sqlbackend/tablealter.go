@@ -22,8 +22,15 @@ var (
 	_ sql.CollationAlterableTable = (*Table)(nil)
 )
 
-// changeShape changes the stored shape and lets t see it.
+// changeShape changes the stored shape and lets t see it; that of an append-only table stays.
 func (t *Table) changeShape(ctx *sql.Context, change func(*shape) error) error {
+	if t.info.appendOnly() {
+		return t.info.errAppendOnly("ALTER")
+	}
+	return t.storeShape(ctx, change)
+}
+
+func (t *Table) storeShape(ctx *sql.Context, change func(*shape) error) error {
 	if err := connOf(ctx).implicitCommit(ctx); err != nil {
 		return err
 	}
@@ -162,7 +169,7 @@ func (t *Table) ModifyComment(ctx *sql.Context, comment string) error {
 	if _, err := tableOptionsOf(comment); err != nil {
 		return err
 	}
-	return t.changeShape(ctx, func(s *shape) error {
+	return t.storeShape(ctx, func(s *shape) error {
 		s.Comment = comment
 		return nil
 	})

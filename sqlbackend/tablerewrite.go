@@ -198,6 +198,9 @@ var _ sql.RowInserter = (*rewriter)(nil)
 
 // beginRewrite makes the new table, empty.
 func (t *Table) beginRewrite(ctx *sql.Context, s *shape) (*rewriter, error) {
+	if t.info.appendOnly() {
+		return nil, t.info.errAppendOnly("ALTER")
+	}
 	columns := make(sql.Schema, len(s.Columns))
 	codecs := make([]codec, len(s.Columns))
 	for i, c := range s.Columns {
