@@ -127,3 +127,33 @@ func BenchmarkScan(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N*rows)/b.Elapsed().Seconds(), "rows/s")
 }
+
+// BenchmarkStart opens an engine over a thousand tables with rows in their base and one commit each since.
+func BenchmarkStart(b *testing.B) {
+	ctx := context.Background()
+	dir := b.TempDir()
+	e, err := Open(ctx, Config{DataDir: dir}, Components{})
+	require.NoError(b, err)
+	require.NoError(b, e.CreateDatabase(ctx, "db", nil))
+	const tables = 1000
+	put := func(i int, id int64) {
+		require.NoError(b, write{put: contents{id: "some value of a common length"}}.runOn(ctx, e, fmt.Sprint("t", i)))
+	}
+	for i := range tables {
+		_, err := e.CreateTable(ctx, "db", fmt.Sprint("t", i), testDef())
+		require.NoError(b, err)
+		put(i, 1)
+	}
+	require.NoError(b, e.FlushTables(ctx, nil))
+	for i := range tables {
+		put(i, 2)
+	}
+	require.NoError(b, e.Close(ctx))
+	for b.Loop() {
+		e, err = Open(ctx, Config{DataDir: dir}, Components{})
+		require.NoError(b, err)
+		b.StopTimer()
+		require.NoError(b, e.Close(ctx))
+		b.StartTimer()
+	}
+}
