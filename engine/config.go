@@ -97,7 +97,7 @@ func DefaultConfig() Config {
 		WriteBehindBytes:      1 << 20,
 		Freshness:             time.Minute,
 		Staleness:             time.Second,
-		Workers:               2,             // one of them for flushes only
+		Workers:               2,             // one of them for flushes only; compactions have one more
 		ManifestRetention:     6 * time.Hour, // long scans by outside readers
 		UnflushedWALBytes:     1 << 30,       // replay below a minute on a slow disk
 	}

@@ -63,6 +63,7 @@ func (t *Table) adopt(ctx context.Context, h Hooks) (bool, error) {
 			return false, err
 		}
 	}
+	t.adoptions++
 	a, err := t.newAdoption(ctx, v, latest)
 	if err != nil {
 		return false, err

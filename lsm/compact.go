@@ -79,9 +79,9 @@ type Compacted struct {
 const compactRoundsMax = 8
 
 // Compact joins small fragments of the base and drops rows deleted there, in order; what the indexes say of them is
-// recorded in the reuse history, and segments are rewritten as asked for. It holds the commit token of the table: no merge
-// runs meanwhile. Outside commits met on the way are adopted; views begun before go on reading what they read, and
-// the Floor stays. Without anything to do nothing is committed.
+// recorded in the reuse history, and segments are rewritten as asked for. Rows are copied beside merges; the commit token of
+// the table is held for the commits and for segments. Outside commits met on the way are adopted; views begun before go on
+// reading what they read, and the Floor stays. Without anything to do nothing is committed.
 //
 // errs.ErrUnsupported in tables whose fragments this package cannot rewrite (see table.Dataset.Compact).
 // Spec: Fragment Reuse Index, "Expected Use Pattern".
@@ -92,18 +92,10 @@ func (t *Table) Compact(ctx context.Context, h Hooks, o Compaction) (done Compac
 		return done, nil
 	}
 	defer t.rewriteMu.Unlock()
-	t.mergeMu.Lock()
-	defer t.mergeMu.Unlock()
-	if _, err := t.adopt(ctx, h); err != nil {
-		return done, fmt.Errorf("adopt outside commits: %w", err)
-	}
 	lost := 0
 	for range compactRoundsMax {
 		step, err := t.compactBase(ctx, h, o)
 		for ; errors.Is(err, errs.ErrConflict) && lost < rewriteAttemptsMax; lost++ {
-			if _, err := t.adopt(ctx, h); err != nil {
-				return done, fmt.Errorf("adopt outside commits: %w", err)
-			}
 			step, err = t.compactBase(ctx, h, o)
 		}
 		if err != nil {
@@ -116,6 +108,11 @@ func (t *Table) Compact(ctx context.Context, h Hooks, o Compaction) (done Compac
 		if step.Groups == 0 || o.Groups > 0 && done.Groups >= o.Groups {
 			break
 		}
+	}
+	t.mergeMu.Lock()
+	defer t.mergeMu.Unlock()
+	if _, err := t.adopt(ctx, h); err != nil {
+		return done, fmt.Errorf("adopt outside commits: %w", err)
 	}
 	for o.CatchUp {
 		n, err := t.catchUp(ctx, h)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -70,7 +71,7 @@ func TestCompactOften(t *testing.T) {
 		}
 		require.NoError(t, m.table.Close(t.Context()))
 	}
-	for _, k := range []string{"compacted", "remapped", "trimmed"} {
+	for _, k := range []string{"compacted", "remapped", "trimmed", "merged beside a compaction"} {
 		require.Greater(t, total[k], 3, "%s: %v", k, total)
 	}
 }
@@ -106,7 +107,8 @@ func TestCompactIdle(t *testing.T) {
 	require.Equal(t, after, m.table.Base())
 }
 
-// After our compaction pylance finds the rows by the indexes: through the reuse history, and after segments were rewritten.
+// After our compaction, with a merge beside it, pylance finds the rows by the indexes: through the reuse history, and after
+// segments were rewritten.
 func TestPylanceAfterCompaction(t *testing.T) {
 	root := t.TempDir()
 	st, err := objstore.OpenLocal(vfs.Default, root)
@@ -132,6 +134,16 @@ func TestPylanceAfterCompaction(t *testing.T) {
 			want[i] = 1
 		}
 	}
+	m.store.(*besideStore).beside = func() {
+		m.put(16, 99)
+		m.write([]lsm.Op{{Key: m.key(34)}})
+		m.now = maps.Clone(m.now)
+		delete(m.now, 34)
+		want[slices.Index(values, 34)] = 0
+		require.NoError(t, m.table.Freeze())
+		require.NoError(t, m.table.Flush(t.Context()))
+		require.NoError(t, m.table.Merge(t.Context(), m.hooks()))
+	}
 	for _, from := range []int{0, 1} {
 		done, err := m.table.Compact(t.Context(), m.hooks(), lsm.Compaction{RemapFrom: from})
 		require.NoError(t, err)
@@ -139,6 +151,7 @@ func TestPylanceAfterCompaction(t *testing.T) {
 		require.Equal(t, from == 1, done.Remapped > 0)
 		ds, err := table.Open(t.Context(), st, "db/t.lance")
 		require.NoError(t, err)
+		require.Nil(t, m.store.(*besideStore).beside)
 		_, history := ds.FragmentReuseUUID()
 		require.Equal(t, from == 0, history)
 		m.check()

@@ -92,7 +92,7 @@ func newModelOn(t *testing.T, seed uint64, st objstore.Store) *model {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, keys.Close()) })
 	m := &model{
-		t: t, rng: rand.New(rand.NewPCG(seed, 1)), store: st, keys: keys, schema: tableSchema(), keyCols: []int{1},
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), store: &besideStore{Store: st}, keys: keys, schema: tableSchema(), keyCols: []int{1},
 		now: map[int64]int32{}, views: map[uint64]map[int64]int32{}, counts: map[string]int{},
 	}
 	if seed%3 == 1 {
@@ -292,7 +292,14 @@ func (m *model) step() {
 // compact is our own compaction; the base must hold the same rows after it.
 func (m *model) compact() {
 	visible := m.visible
+	if m.rng.IntN(2) == 0 {
+		m.store.(*besideStore).beside = func() {
+			m.mergeBeside()
+			visible = m.visible
+		}
+	}
 	defer func() { require.Equal(m.t, visible, m.visible, "the Floor stays") }()
+	defer func() { m.store.(*besideStore).beside = nil }()
 	done, err := m.table.Compact(m.t.Context(), m.hooks(), lsm.Compaction{Small: m.rng.IntN(2) == 0, Groups: m.rng.IntN(3), RemapFrom: m.rng.IntN(4), CatchUp: m.rng.IntN(4) == 0})
 	require.NoError(m.t, err)
 	if done.Groups > 0 {

@@ -42,6 +42,7 @@ type Table struct {
 	flushMu   sync.Mutex
 	mergeMu   sync.Mutex
 	closing   atomic.Bool // long rewrites give up
+	adoptions uint64      // of commits of others, since the table was opened; under mergeMu
 
 	mu          sync.Mutex
 	chain       []*Version // ascending floor; the last is the newest

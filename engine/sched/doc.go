@@ -10,8 +10,9 @@
 //
 //	I1: at most one job of a (kind, table) runs at a time, and at most one more waits behind it; a job submitted
 //	    while its like is running runs once more afterwards, so that no request for work is lost.
-//	I2: one worker runs nothing but write-behind, and with two or more others one of them nothing later in order than
-//	    flushes, so that a long job never holds up the WAL, nor a merge the release of memory.
+//	I2: one worker runs nothing but write-behind; with two or more others one of them runs nothing later in order than
+//	    flushes, and compactions have a worker of their own: so a long job never holds up the WAL, a merge the release of
+//	    memory, nor a compaction the merges, of its table or of others.
 //	I3: a job that panics or fails stops only its own table's jobs.
 //	I4: after Close has returned nil no job runs and none will.
 //

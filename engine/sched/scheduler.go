@@ -49,7 +49,7 @@ func (s Stats) String() string {
 }
 
 // New starts a scheduler with that many workers and one more that runs only write-behind; with two or more, the first
-// runs nothing that may wait longer than a flush (I2). With none
+// runs nothing that may wait longer than a flush, and one more runs compactions, which no other does (I2). With none
 // nothing runs by itself: RunOne and Drain run jobs in their caller's goroutine, in a fixed order, and back-off
 // takes no time. A nil log discards.
 func New(workers int, log *slog.Logger) *Scheduler {
@@ -62,17 +62,26 @@ func New(workers int, log *slog.Logger) *Scheduler {
 	s.running = s.workers
 	if s.workers > 0 {
 		s.running++
-		go s.work(WriteBehind)
+		go s.work(func(k Kind) bool { return k == WriteBehind })
+	}
+	if s.workers > 1 {
+		s.running++
+		go s.work(func(k Kind) bool { return k == Compact })
 	}
 	for i := range s.workers {
-		last := Cleanup
-		if i == 0 && s.workers > 1 {
-			last = Flush
+		switch {
+		case s.workers == 1:
+			go s.work(anyKind)
+		case i == 0:
+			go s.work(func(k Kind) bool { return k <= Flush })
+		default:
+			go s.work(func(k Kind) bool { return k != Compact })
 		}
-		go s.work(last)
 	}
 	return s
 }
+
+func anyKind(Kind) bool { return true }
 
 // OnError sets the callback for errors that are not conflicts. It is called outside all locks and must not block.
 func (s *Scheduler) OnError(f func(Job, error)) {
@@ -142,7 +151,7 @@ func (s *Scheduler) Do(ctx context.Context, job Job) error {
 // RunOne runs the next job that may run, in the caller's goroutine; false if there is none.
 func (s *Scheduler) RunOne() bool {
 	s.mu.Lock()
-	t, job, waiters := s.takeLocked(Cleanup)
+	t, job, waiters := s.takeLocked(anyKind)
 	s.mu.Unlock()
 	if t == nil {
 		return false
@@ -237,12 +246,12 @@ func (s *Scheduler) Stats() Stats {
 	return out
 }
 
-// work is one worker: it runs jobs up to the given kind until the scheduler is closed. It counts as running from
+// work is one worker: it runs jobs of some kinds until the scheduler is closed. It counts as running from
 // New on, so that Close waits for workers and for callers of RunOne alike.
-func (s *Scheduler) work(last Kind) {
+func (s *Scheduler) work(runs func(Kind) bool) {
 	for {
 		s.mu.Lock()
-		t, job, waiters := s.takeLocked(last)
+		t, job, waiters := s.takeLocked(runs)
 		if t == nil && s.closed {
 			s.running--
 			s.signalLocked()
@@ -260,10 +269,10 @@ func (s *Scheduler) work(last Kind) {
 }
 
 // takeLocked picks the first job that may run now and marks its task as running.
-func (s *Scheduler) takeLocked(last Kind) (*task, Job, []chan error) {
+func (s *Scheduler) takeLocked(runs func(Kind) bool) (*task, Job, []chan error) {
 	var best *task
 	for _, t := range s.tasks {
-		if t.queued && !t.running && !t.delayed && t.job.Kind <= last && s.pauses[t.job.Table] == nil &&
+		if t.queued && !t.running && !t.delayed && runs(t.job.Kind) && s.pauses[t.job.Table] == nil &&
 			(best == nil || t.goesBefore(best)) {
 			best = t
 		}

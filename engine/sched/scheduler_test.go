@@ -122,6 +122,23 @@ func TestOneWorkerIsKeptForFlushes(t *testing.T) {
 	close(g.open)
 }
 
+func TestCompactionsHoldNothingUp(t *testing.T) {
+	s, g := start(t, 2), newGate()
+	for _, table := range []string{"a", "b", "c"} {
+		require.NoError(t, s.Submit(g.job(Compact, table)))
+	}
+	<-g.entered
+	merged := make(chan struct{})
+	require.NoError(t, s.Submit(Job{Kind: Merge, Table: "a", Run: func(context.Context) error { close(merged); return nil }}))
+	select {
+	case <-merged:
+	case <-time.After(10 * time.Second):
+		t.Fatal("compactions held up a merge")
+	}
+	require.Eventually(t, func() bool { return s.Stats().Running == 1 }, 10*time.Second, time.Millisecond, "one compaction at a time")
+	close(g.open)
+}
+
 func TestConflictsAreRetried(t *testing.T) {
 	for _, workers := range []int{0, 1} {
 		s := start(t, workers)
