@@ -149,6 +149,43 @@ func TestFreshness(t *testing.T) {
 	require.NoError(t, e.Close(ctx))
 }
 
+// A table under load is due once, and as old as its oldest row that no merge has taken: however often it was flushed and merged.
+func TestFreshnessUnderLoad(t *testing.T) {
+	now := clock.NewManual(time.Unix(1000, 0))
+	d, err := diskOn(vfs.NewMem())
+	require.NoError(t, err)
+	e, err := Open(t.Context(), smallConfig(), Components{Store: d.store, Journal: d.journal, Clock: now})
+	require.NoError(t, err)
+	ctx := t.Context()
+	require.NoError(t, createTestTable(ctx, e))
+	flush := func(id int64) *openTable {
+		mustRun(t, e, put(id, "a"))
+		now.Advance(10 * time.Second)
+		ot := e.opened(testTable(e).ID)
+		require.NoError(t, ot.table.Freeze())
+		require.NoError(t, ot.flush(ctx))
+		return ot
+	}
+	for id := range int64(5) {
+		ot := flush(id)
+		require.Equal(t, time.Duration(id+1)*10*time.Second, ot.lag().Age, "a flush is nothing for readers of the base")
+		require.Len(t, e.fresh.queue, 1)
+	}
+	for range 3 {
+		ot := flush(7)
+		mustRun(t, e, put(8, "b"))
+		require.NoError(t, ot.merge(ctx))
+		now.Advance(time.Second)
+		require.Equal(t, time.Second, ot.lag().Age)
+		require.Len(t, e.fresh.queue, 1)
+	}
+	require.False(t, e.freshen(ctx), "nothing is due")
+	now.Advance(time.Minute)
+	require.True(t, e.freshen(ctx))
+	require.Empty(t, e.fresh.queue)
+	require.NoError(t, e.Close(ctx))
+}
+
 func TestFreshnessInTheBackground(t *testing.T) {
 	e := worldOn(t, vfs.NewMem(), func(c *Config) { c.Workers, c.Freshness = 2, 30*time.Millisecond })
 	ctx := t.Context()

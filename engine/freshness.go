@@ -43,6 +43,8 @@ func (f *freshness) add(id TableID, since time.Time, own time.Duration, fire fun
 	if bound <= 0 || f.stop {
 		return
 	}
+	// Why once: a second place would have the table drained twice, and each drain queues it anew, for ever.
+	f.queue = slices.DeleteFunc(f.queue, func(q dueTable) bool { return q.id == id })
 	d := dueTable{id, since.Add(bound)}
 	i, _ := slices.BinarySearchFunc(f.queue, d, func(a, b dueTable) int { return a.at.Compare(b.at) })
 	f.queue = slices.Insert(f.queue, i, d)

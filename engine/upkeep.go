@@ -39,11 +39,11 @@ func (ot *openTable) submit(kind sched.Kind, force bool, run func(context.Contex
 }
 
 func (ot *openTable) flush(ctx context.Context) error {
-	return ot.upkeep(ctx, ot.table.Flush)
+	return ot.upkeep(ctx, false, ot.table.Flush)
 }
 
 func (ot *openTable) merge(ctx context.Context) error {
-	err := ot.upkeep(ctx, func(ctx context.Context) error {
+	err := ot.upkeep(ctx, true, func(ctx context.Context) error {
 		return ot.table.Merge(ctx, ot.e.mergeHooks())
 	})
 	if err == nil {
@@ -52,8 +52,8 @@ func (ot *openTable) merge(ctx context.Context) error {
 	return err
 }
 
-// upkeep runs a flush or merge and asks for what follows from it.
-func (ot *openTable) upkeep(ctx context.Context, run func(context.Context) error) error {
+// upkeep runs a flush, or a merge, and asks for what follows from it.
+func (ot *openTable) upkeep(ctx context.Context, merge bool, run func(context.Context) error) error {
 	began := ot.e.clock.Now()
 	ot.tune()
 	err := run(ctx)
@@ -62,7 +62,9 @@ func (ot *openTable) upkeep(ctx context.Context, run func(context.Context) error
 	}
 	ot.recordUpkeep(err)
 	if err == nil {
-		ot.settlePending(began)
+		if merge { // a flush brings nothing to readers of the base
+			ot.settlePending(began)
+		}
 		ot.e.trimLater(ot)
 		ot.submitUpkeep(false)
 	}
@@ -118,7 +120,7 @@ func (e *Engine) drain(ctx context.Context, t *TableEntry) error {
 			return err
 		}
 		drained := false
-		err = ot.upkeep(ctx, func(ctx context.Context) error {
+		err = ot.upkeep(ctx, true, func(ctx context.Context) error {
 			err := ot.table.Freeze()
 			if err == nil {
 				err = ot.table.Flush(ctx)

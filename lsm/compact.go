@@ -14,7 +14,6 @@ import (
 	"lancesql/indexes/fragreuse"
 	"lancesql/indexes/store"
 	"lancesql/internal/errs"
-	"lancesql/lance/rowaddr"
 	"lancesql/lance/table"
 )
 
@@ -194,10 +193,12 @@ func (t *Table) takeIn(ctx context.Context, h Hooks, v *Version, next *table.Dat
 	if err := t.readKeys(ctx, nb, func(id uint32) bool { return old.byID[id] == nil || old.pk.covered.Contains(id) }); err != nil {
 		return err
 	}
+	deaths := carrying{to: nb.deaths}
+	defer deaths.end()
+	deaths.add(old.deaths, func(death) bool { return true }, to)
 	t.latch.Lock()
 	defer t.latch.Unlock()
-	dead, deaths := old.deaths.sorted()
-	to(dead, func(i int, at rowaddr.Addr) { nb.deaths.Kill(at, deaths[i].seq, deaths[i].killer) })
+	deaths.last()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	cur := t.chain[len(t.chain)-1] // Why: commits, freezes and flushes went on, but nothing else swaps the base

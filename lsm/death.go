@@ -27,19 +27,28 @@ type DeathLog struct {
 	mu      sync.RWMutex
 	young   map[uint64]map[uint16]death // by address >> 16
 	nYoung  int
-	settled map[settledKey]*roaring.Bitmap // offsets
+	settled map[uint32][]settledRun // by fragment
 	n       int
+
+	followed bool
+	late     []deathRecord // recorded since follow
 }
 
-// settledKey is a run of settled deaths: rows of one fragment that one generation replaced.
-type settledKey struct {
-	frag   uint32
+// settledRun is settled deaths: offsets of one fragment that one generation replaced.
+type settledRun struct {
 	killer SourceID
+	rows   *roaring.Bitmap
+}
+
+// deathRecord is a death with the row that died.
+type deathRecord struct {
+	at rowaddr.Addr
+	death
 }
 
 // NewDeathLog returns an empty log.
 func NewDeathLog() *DeathLog {
-	return &DeathLog{young: make(map[uint64]map[uint16]death), settled: make(map[settledKey]*roaring.Bitmap)}
+	return &DeathLog{young: make(map[uint64]map[uint16]death), settled: make(map[uint32][]settledRun)}
 }
 
 // Kill records a death. A row dies once: a second death is a broken invariant and is ignored in production.
@@ -51,6 +60,9 @@ func (d *DeathLog) Kill(a rowaddr.Addr, seq uint64, killer SourceID) {
 		return
 	}
 	d.n++
+	if d.followed {
+		d.late = append(d.late, deathRecord{a, death{seq: seq, killer: killer}})
+	}
 	if seq == 0 {
 		d.settle(a, killer)
 		return
@@ -65,13 +77,13 @@ func (d *DeathLog) Kill(a rowaddr.Addr, seq uint64, killer SourceID) {
 }
 
 func (d *DeathLog) settle(a rowaddr.Addr, killer SourceID) {
-	k := settledKey{a.Fragment(), killer}
-	bm := d.settled[k]
-	if bm == nil {
-		bm = roaring.New()
-		d.settled[k] = bm
+	runs := d.settled[a.Fragment()]
+	i := slices.IndexFunc(runs, func(r settledRun) bool { return r.killer == killer })
+	if i < 0 {
+		i, runs = len(runs), append(runs, settledRun{killer: killer, rows: roaring.New()})
+		d.settled[a.Fragment()] = runs
 	}
-	bm.Add(a.Offset())
+	runs[i].rows.Add(a.Offset())
 }
 
 // lookup finds the death of a row. The caller holds mu.
@@ -79,9 +91,9 @@ func (d *DeathLog) lookup(a rowaddr.Addr) (death, bool) {
 	if rec, ok := d.young[uint64(a)>>16][uint16(a)]; ok {
 		return rec, true
 	}
-	for k, bm := range d.settled {
-		if k.frag == a.Fragment() && bm.Contains(a.Offset()) {
-			return death{killer: k.killer}, true
+	for _, r := range d.settled[a.Fragment()] {
+		if r.rows.Contains(a.Offset()) {
+			return death{killer: r.killer}, true
 		}
 	}
 	return death{}, false
@@ -111,8 +123,10 @@ func (d *DeathLog) Bytes() int64 {
 	defer d.mu.RUnlock()
 	const youngBytes, bitmapBytes = 40, 64
 	n := int64(d.nYoung) * youngBytes
-	for _, bm := range d.settled {
-		n += int64(bm.GetSizeInBytes()) + bitmapBytes
+	for _, runs := range d.settled {
+		for _, r := range runs {
+			n += int64(r.rows.GetSizeInBytes()) + bitmapBytes
+		}
 	}
 	return n
 }
@@ -168,11 +182,8 @@ func (d *DeathLog) clearDead(mask *arrowx.Mask, first rowaddr.Addr, s uint64) {
 
 func (d *DeathLog) clearSettled(mask *arrowx.Mask, first rowaddr.Addr) {
 	end := first.Offset() + uint32(mask.Len())
-	for k, bm := range d.settled {
-		if k.frag != first.Fragment() {
-			continue
-		}
-		it := bm.Iterator()
+	for _, r := range d.settled[first.Fragment()] {
+		it := r.rows.Iterator()
 		it.AdvanceIfNeeded(first.Offset())
 		for it.HasNext() {
 			off := it.Next()
@@ -193,26 +204,91 @@ func (d *DeathLog) each(visit func(a rowaddr.Addr, rec death)) {
 			visit(rowaddr.Addr(chunk<<16|uint64(off)), rec)
 		}
 	}
-	for k, bm := range d.settled {
-		it := bm.Iterator()
-		for it.HasNext() {
-			visit(rowaddr.New(k.frag, it.Next()), death{killer: k.killer})
+	for frag, runs := range d.settled {
+		for _, r := range runs {
+			it := r.rows.Iterator()
+			for it.HasNext() {
+				visit(rowaddr.New(frag, it.Next()), death{killer: r.killer})
+			}
 		}
 	}
 }
 
-// sorted returns all records by ascending address.
-func (d *DeathLog) sorted() ([]rowaddr.Addr, []death) {
-	type record struct {
-		at rowaddr.Addr
-		death
+// records returns all records by ascending address.
+func (d *DeathLog) records() []deathRecord {
+	var list []deathRecord
+	d.each(func(at rowaddr.Addr, rec death) { list = append(list, deathRecord{at, rec}) })
+	sortRecords(list)
+	return list
+}
+
+func sortRecords(list []deathRecord) {
+	slices.SortFunc(list, func(a, b deathRecord) int { return cmp.Compare(a.at, b.at) })
+}
+
+// follow begins to note what Kill records; unfollow ends that and returns it, by ascending address. There is one follower at a
+// time: whoever holds the commit token.
+func (d *DeathLog) follow() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.followed, d.late = true, nil
+}
+
+func (d *DeathLog) unfollow() []deathRecord {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	late := d.late
+	d.followed, d.late = false, nil
+	sortRecords(late)
+	return late
+}
+
+// carrying takes deaths along to a new base: almost all of them while commits go on, and those that came meanwhile by last,
+// under the latch, so that commits do not wait for the rest. end must be called.
+type carrying struct {
+	to   *DeathLog
+	from []carriedLog
+}
+
+// carriedLog is a log of which some deaths go along, and where their rows lie now.
+type carriedLog struct {
+	log    *DeathLog
+	wanted func(death) bool
+	place  relocation
+}
+
+// add takes along the deaths of a log so far.
+func (c *carrying) add(log *DeathLog, wanted func(death) bool, place relocation) {
+	l := carriedLog{log: log, wanted: wanted, place: place}
+	c.from = append(c.from, l)
+	log.follow()
+	c.move(l, log.records())
+}
+
+// last takes along what the logs have recorded since. No commit may be under way.
+func (c *carrying) last() {
+	for _, l := range c.from {
+		c.move(l, l.log.unfollow())
 	}
-	var list []record
-	d.each(func(at rowaddr.Addr, rec death) { list = append(list, record{at, rec}) })
-	slices.SortFunc(list, func(a, b record) int { return cmp.Compare(a.at, b.at) })
-	at, deaths := make([]rowaddr.Addr, len(list)), make([]death, len(list))
+	c.from = nil
+}
+
+// end gives up what was not taken along.
+func (c *carrying) end() {
+	for _, l := range c.from {
+		l.log.unfollow()
+	}
+}
+
+func (c *carrying) move(l carriedLog, list []deathRecord) {
+	list = slices.DeleteFunc(list, func(r deathRecord) bool { return !l.wanted(r.death) })
+	at := make([]rowaddr.Addr, len(list))
 	for i, r := range list {
-		at[i], deaths[i] = r.at, r.death
+		at[i] = r.at
 	}
-	return at, deaths
+	l.place(at, func(i int, to rowaddr.Addr) {
+		if !c.to.Known(to) { // Why: a death may be recorded between follow and records
+			c.to.Kill(to, list[i].seq, list[i].killer)
+		}
+	})
 }

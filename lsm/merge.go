@@ -276,31 +276,36 @@ func (f *fold) publish(ctx context.Context, ds *table.Dataset) error {
 	if err := t.readKeys(ctx, nb, func(uint32) bool { return true }); err != nil { // none, unless the new segment cannot be used
 		return t.stop(err)
 	}
-	deaths := nb.deaths
 	addrs, err := f.newAddresses(nb)
 	if err != nil {
 		return t.stop(err)
 	}
 	f.zones.publish(nb)
-	t.latch.Lock()
-	defer t.latch.Unlock()
-	old.deaths.each(func(a rowaddr.Addr, d death) {
-		if !f.folds(d.killer) {
-			deaths.Kill(a, d.seq, d.killer)
+	stays := func(d death) bool { return !f.folds(d.killer) }
+	deaths := carrying{to: nb.deaths}
+	defer deaths.end()
+	deaths.add(old.deaths, stays, func(at []rowaddr.Addr, moved func(int, rowaddr.Addr)) {
+		for i, a := range at {
+			moved(i, a)
 		}
 	})
-	base := 0
 	floor := f.v.floor
 	for i, g := range f.pending {
 		kept := f.emitted[i]
-		g.deaths.each(func(a rowaddr.Addr, d death) {
-			if !f.folds(d.killer) && kept.Contains(a.Offset()) {
-				deaths.Kill(addrs[base+int(kept.Rank(a.Offset()))-1], d.seq, d.killer)
+		copies := addrs[:kept.GetCardinality()]
+		addrs = addrs[len(copies):]
+		deaths.add(g.deaths, stays, func(at []rowaddr.Addr, moved func(int, rowaddr.Addr)) {
+			for i, a := range at {
+				if kept.Contains(a.Offset()) {
+					moved(i, copies[kept.Rank(a.Offset())-1])
+				}
 			}
 		})
-		base += int(kept.GetCardinality())
 		floor = max(floor, g.births.Last())
 	}
+	t.latch.Lock()
+	defer t.latch.Unlock()
+	deaths.last()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	cur := t.chain[len(t.chain)-1]
