@@ -252,6 +252,11 @@ func (w *world) put(ctx context.Context, table string, id int64) error {
 func (w *world) commit(ctx context.Context, t *engine.Txn, next state, keys touched) error {
 	if err := t.Commit(ctx); err != nil {
 		w.maybe = append(w.maybe, next)
+		for table, ids := range keys {
+			for id := range ids {
+				w.loose[table][id] = true // if recovery finds that it happened
+			}
+		}
 		err = w.failed(ctx, "commit", err)
 		w.maybe = nil
 		return err
