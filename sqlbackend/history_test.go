@@ -7,13 +7,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"lancesql/internal/testkit/history"
 	"lancesql/sqlbackend"
 )
 
@@ -247,14 +247,6 @@ func TestHistoryOneCut(t *testing.T) {
 	require.Equal(t, []string{fmt.Sprint(accounts * each)}, text(t, db, "SELECT SUM(v) FROM d.a"))
 }
 
-// appended is a transaction of TestHistoryAppends.
-type appended struct {
-	id        int
-	committed bool
-	writes    map[int]int    // how often it appended to each list
-	reads     map[int]string // what it read of each list, before it wrote there
-}
-
 // TestHistoryAppends: transactions append their number to lists and read others. The lists as they are in the end say in
 // which order the writes happened; READ COMMITTED then rules out G0, G1a, G1b and G1c.
 func TestHistoryAppends(t *testing.T) {
@@ -269,13 +261,13 @@ func historyAppends(t *testing.T, level string) {
 	db := r.open("")
 	run(t, db, "CREATE DATABASE d", "CREATE TABLE d.l (id INT PRIMARY KEY, s LONGTEXT NOT NULL)", "INSERT INTO d.l VALUES (0,''),(1,''),(2,''),(3,'')")
 	var mu sync.Mutex
-	var history []*appended
+	var seen []*history.Appended
 	next := 0
 	clients(t, r, level, func(c *sql.Conn, _ int, rng *rand.Rand) error {
 		mu.Lock()
 		next++
-		x := &appended{id: next, writes: map[int]int{}, reads: map[int]string{}}
-		history = append(history, x)
+		x := &history.Appended{ID: next, Writes: map[int]int{}, Reads: map[int]string{}}
+		seen = append(seen, x)
 		mu.Unlock()
 		err := on(c, "BEGIN")
 		for range 1 + rng.IntN(4) {
@@ -283,12 +275,12 @@ func historyAppends(t *testing.T, level string) {
 				break
 			}
 			k := rng.IntN(lists)
-			if rng.IntN(2) == 0 && x.writes[k] == 0 {
-				x.reads[k], err = query1[string](c, "SELECT s FROM l WHERE id = ?", k)
+			if rng.IntN(2) == 0 && x.Writes[k] == 0 {
+				x.Reads[k], err = query1[string](c, "SELECT s FROM l WHERE id = ?", k)
 				continue
 			}
-			if err = on(c, fmt.Sprintf("UPDATE l SET s = CONCAT(s, '%d ') WHERE id = %d", x.id, k)); err == nil {
-				x.writes[k]++
+			if err = on(c, fmt.Sprintf("UPDATE l SET s = CONCAT(s, '%d ') WHERE id = %d", x.ID, k)); err == nil {
+				x.Writes[k]++
 			}
 		}
 		if errorNumber(err) == 1213 {
@@ -303,123 +295,12 @@ func historyAppends(t *testing.T, level string) {
 		if err := on(c, "COMMIT"); err != nil {
 			return err
 		}
-		x.committed = true
+		x.Committed = true
 		return nil
 	})
 	final := make([]string, lists)
 	for i, row := range text(t, db, "SELECT s FROM d.l ORDER BY id") {
 		final[i] = row
 	}
-	require.NoError(t, checkAppends(history, final))
-}
-
-// checkAppends looks for G0 (cycles of writes), G1a (reads of what was rolled back), G1b (reads of what was not the last
-// write of a transaction) and G1c (cycles of writes and reads).
-func checkAppends(history []*appended, final []string) error {
-	byID := map[string]*appended{}
-	for _, x := range history {
-		byID[fmt.Sprint(x.id)] = x
-	}
-	edges := map[*appended]map[*appended]bool{}
-	follows := func(a, b *appended) {
-		if a == b {
-			return
-		}
-		if edges[a] == nil {
-			edges[a] = map[*appended]bool{}
-		}
-		edges[a][b] = true
-	}
-	counts := map[[2]int]int{}
-	for k, s := range final {
-		var last *appended
-		for _, id := range strings.Fields(s) {
-			x := byID[id]
-			if x == nil || !x.committed {
-				return fmt.Errorf("list %d holds %s, which was not committed", k, id)
-			}
-			counts[[2]int{x.id, k}]++
-			if last != nil {
-				follows(last, x)
-			}
-			last = x
-		}
-	}
-	for _, x := range history {
-		if !x.committed {
-			continue
-		}
-		for k, n := range x.writes {
-			if counts[[2]int{x.id, k}] != n {
-				return fmt.Errorf("transaction %d appended %d times to list %d, %d are there", x.id, n, k, counts[[2]int{x.id, k}])
-			}
-		}
-		for k, s := range x.reads {
-			if !strings.HasPrefix(final[k], s) {
-				return fmt.Errorf("transaction %d read of list %d what never was committed: %q (G1a)", x.id, k, s)
-			}
-			ids := strings.Fields(s)
-			if len(ids) == 0 {
-				continue
-			}
-			writer := byID[ids[len(ids)-1]]
-			seen := 0
-			for _, id := range ids {
-				if id == ids[len(ids)-1] {
-					seen++
-				}
-			}
-			if seen != writer.writes[k] {
-				return fmt.Errorf("transaction %d read %d of %d writes of transaction %d to list %d (G1b)", x.id, seen, writer.writes[k], writer.id, k)
-			}
-			follows(writer, x)
-		}
-	}
-	return findCycle(edges)
-}
-
-// findCycle returns an error if the graph has a cycle (G0, G1c).
-func findCycle(edges map[*appended]map[*appended]bool) error {
-	state := map[*appended]int{} // 1: on the path, 2: done
-	var walk func(x *appended) error
-	walk = func(x *appended) error {
-		state[x] = 1
-		for y := range edges[x] {
-			if state[y] == 1 {
-				return fmt.Errorf("transactions %d and %d each come after the other (G0, G1c)", x.id, y.id)
-			}
-			if state[y] == 0 {
-				if err := walk(y); err != nil {
-					return err
-				}
-			}
-		}
-		state[x] = 2
-		return nil
-	}
-	for x := range edges {
-		if state[x] == 0 {
-			if err := walk(x); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// TestCheckAppends: the checker finds what it is for.
-func TestCheckAppends(t *testing.T) {
-	tx := func(id int, committed bool, writes map[int]int, reads map[int]string) *appended {
-		return &appended{id: id, committed: committed, writes: writes, reads: reads}
-	}
-	one := map[int]int{0: 1}
-	both := map[int]int{0: 1, 1: 1}
-	require.NoError(t, checkAppends([]*appended{tx(1, true, one, nil), tx(2, true, nil, map[int]string{0: "1 "})}, []string{"1 "}))
-	require.ErrorContains(t, checkAppends([]*appended{tx(1, false, one, nil)}, []string{"1 "}), "not committed")
-	require.ErrorContains(t, checkAppends([]*appended{tx(1, true, one, nil)}, []string{""}), "0 are there")
-	require.ErrorContains(t, checkAppends([]*appended{tx(1, false, one, nil), tx(2, true, nil, map[int]string{0: "1 "})}, []string{""}), "G1a")
-	require.ErrorContains(t, checkAppends([]*appended{tx(1, true, map[int]int{0: 2}, nil), tx(2, true, nil, map[int]string{0: "1 "})}, []string{"1 1 "}), "G1b")
-	require.ErrorContains(t, checkAppends([]*appended{tx(1, true, both, nil), tx(2, true, both, nil)}, []string{"1 2 ", "2 1 "}), "G0")
-	require.ErrorContains(t, checkAppends([]*appended{tx(1, true, map[int]int{0: 1}, map[int]string{1: "2 "}), tx(2, true, map[int]int{1: 1}, map[int]string{0: "1 "})},
-		[]string{"1 ", "2 "}), "G1c")
+	require.NoError(t, history.CheckAppends(seen, final))
 }

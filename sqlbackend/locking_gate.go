@@ -250,6 +250,9 @@ func (c *Conn) admitDDL(ctx *sql.Context, uses []tableUse) error {
 	if t, ok := c.GetTransaction().(*transaction); ok && t != nil && t.IsReadOnly() {
 		return sql.ErrReadOnlyTransaction.New()
 	}
+	if v, err := c.GetSessionVariable(ctx, "transaction_read_only"); err == nil && isTrue(v) {
+		return sql.ErrReadOnlyTransaction.New()
+	}
 	if err := c.implicitCommit(ctx); err != nil {
 		return err
 	}

@@ -151,7 +151,7 @@ func TestServerNamesItself(t *testing.T) {
 	db := r.open("")
 	require.Equal(t, []string{"8.0.40-lancesql-" + sqlbackend.Version}, text(t, db, "SELECT VERSION()"))
 	require.Contains(t, text(t, db, "SELECT @@version_comment, @@version")[0], "lancesql")
-	require.Equal(t, []string{"utf8mb4|utf8mb4_0900_ai_ci|utf8mb4|utf8mb4_0900_ai_ci|REPEATABLE-READ|50"},
+	require.Equal(t, []string{"utf8mb4|utf8mb4_0900_ai_ci|utf8mb4|utf8mb4_general_ci|REPEATABLE-READ|50"},
 		text(t, db, "SELECT @@character_set_server, @@collation_server, @@character_set_connection, @@collation_connection, @@transaction_isolation, @@innodb_lock_wait_timeout"))
 	run(t, db, "SET innodb_lock_wait_timeout = 3", "SET SESSION transaction_isolation = 'READ-COMMITTED'")
 	require.Equal(t, []string{"1"}, text(t, db, "SELECT 'a' = 'A'"))

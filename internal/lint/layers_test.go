@@ -161,16 +161,17 @@ func TestLayerTableIsClosed(t *testing.T) {
 // foreign lists modules with the only places that may import them.
 func foreign() map[string][]string {
 	return map[string][]string{
-		"github.com/dolthub/":              {"sqlbackend"},
-		"gopkg.in/src-d/go-errors":         {"sqlbackend"},
-		"github.com/sirupsen/logrus":       {"sqlbackend"},
-		"github.com/cockroachdb/apd":       {"sqlbackend"},
-		"github.com/cockroachdb/pebble/":   {"indexes/pkstore", "internal/objstore", "internal/logfile"},
-		"google.golang.org/protobuf/":      {"lance", "lsm/shardmanifest.go", "lsm/shardmanifest_test.go", "lsm/inspect.go", "indexes"},
-		"github.com/go-sql-driver/mysql":   {"bench", "test/e2e", "internal/testkit", "sqlbackend"},
-		"gopkg.in/yaml.v3":                 {"cmd/lancesql"},
-		"golang.org/x/tools/":              {"internal/lint"},
-		"github.com/bits-and-blooms/bloom": {"indexes", "lsm"},
+		"github.com/dolthub/":               {"sqlbackend"},
+		"gopkg.in/src-d/go-errors":          {"sqlbackend"},
+		"github.com/sirupsen/logrus":        {"sqlbackend"},
+		"github.com/cockroachdb/apd":        {"sqlbackend"},
+		"github.com/cockroachdb/pebble/":    {"indexes/pkstore", "internal/objstore", "internal/logfile"},
+		"google.golang.org/protobuf/":       {"lance", "lsm/shardmanifest.go", "lsm/shardmanifest_test.go", "lsm/inspect.go", "indexes"},
+		"github.com/go-sql-driver/mysql":    {"bench", "test/e2e", "test/suites", "internal/testkit", "sqlbackend"},
+		"github.com/anishathalye/porcupine": {"test/e2e"},
+		"gopkg.in/yaml.v3":                  {"cmd/lancesql"},
+		"golang.org/x/tools/":               {"internal/lint"},
+		"github.com/bits-and-blooms/bloom":  {"indexes", "lsm"},
 	}
 }
 

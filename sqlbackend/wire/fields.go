@@ -1,10 +1,13 @@
 package wire
 
 import (
+	"strings"
+
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/sqltypes"
 	querypb "github.com/dolthub/vitess/go/vt/proto/query"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
 )
 
 // notFixed is the number of decimals announced for approximate numbers, whose scale is not fixed.
@@ -70,7 +73,7 @@ func flagsOf(col *sql.Column) uint32 {
 	if col.PrimaryKey {
 		flags |= querypb.MySqlFlag_PRI_KEY_FLAG
 	}
-	if types.IsUnsigned(col.Type) {
+	if types.IsUnsigned(col.Type) || types.IsYear(col.Type) {
 		flags |= querypb.MySqlFlag_UNSIGNED_FLAG
 	}
 	if types.IsBinaryType(col.Type) {
@@ -98,4 +101,33 @@ func decimalsOf(t sql.Type) uint32 {
 		return notFixed
 	}
 	return 0
+}
+
+// withAliases gives the tables of result columns the names the statement has for them: the frontend has lower-case ones.
+func withAliases(stmt sqlparser.Statement, schema sql.Schema) sql.Schema {
+	var names map[string]string
+	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		if e, ok := n.(*sqlparser.AliasedTableExpr); ok && !e.As.IsEmpty() {
+			name := e.As.String()
+			if lower := strings.ToLower(name); lower != name {
+				if names == nil {
+					names = map[string]string{}
+				}
+				names[lower] = name
+			}
+		}
+		return true, nil
+	}, stmt)
+	if names == nil {
+		return schema
+	}
+	out := make(sql.Schema, len(schema))
+	for i, c := range schema {
+		out[i] = c
+		if name, ok := names[c.Source]; ok {
+			out[i] = c.Copy()
+			out[i].Source = name
+		}
+	}
+	return out
 }

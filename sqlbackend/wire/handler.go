@@ -114,6 +114,9 @@ func (h *Handler) ConnectionAuthenticated(c *mysql.Conn) error {
 	if err != nil {
 		return err
 	}
+	if err := useCollation(ctx, c); err != nil {
+		return err
+	}
 	const interactive = 1 << 10 // CLIENT_INTERACTIVE, which the library does not name
 	if c.Capabilities&interactive != 0 {
 		v, err := ctx.GetSessionVariable(ctx, "interactive_timeout")
@@ -195,7 +198,11 @@ func (h *Handler) ComStmtExecute(ctx context.Context, c *mysql.Conn, prepare *my
 }
 
 // ComPrepare implements mysql.Handler. Nil fields mean that the statement returns an OK packet.
-func (h *Handler) ComPrepare(ctx context.Context, c *mysql.Conn, query string, _ *mysql.PrepareData) (fields []*querypb.Field, err error) {
+func (h *Handler) ComPrepare(ctx context.Context, c *mysql.Conn, query string, p *mysql.PrepareData) (fields []*querypb.Field, err error) {
+	const most = 1<<16 - 8 // the protocol library computes with 16 bits and would panic when the statement is executed
+	if p != nil && p.ParamsCount > most {
+		return nil, mysql.NewSQLError(1390, "HY000", "Prepared statement contains too many placeholders")
+	}
 	sqlCtx, err := h.sessions.NewContextWithQuery(ctx, c, query)
 	if err != nil {
 		return nil, h.explain(query, nil, err)
@@ -284,4 +291,28 @@ func abridge(query string) string {
 		return query
 	}
 	return query[:most] + "…"
+}
+
+// useCollation makes the collation that the client named when it connected that of its session, as SET NAMES does. Only those
+// of Unicode: texts of other character sets are taken for UTF-8 until the client says SET NAMES.
+func useCollation(ctx *sql.Context, c *mysql.Conn) error {
+	id := sql.CollationID(c.CharacterSet)
+	switch id.CharacterSet() {
+	case sql.CharacterSet_utf8mb4, sql.CharacterSet_utf8mb3:
+	default:
+		return nil
+	}
+	const withoutName = sql.CollationID(mysql.CharacterSetUtf8) // what old clients send when nobody told them what to
+	if id == withoutName {
+		return nil
+	}
+	for name, value := range map[string]string{
+		"character_set_client": id.CharacterSet().Name(), "character_set_results": id.CharacterSet().Name(),
+		"character_set_connection": id.CharacterSet().Name(), "collation_connection": id.Name(),
+	} {
+		if err := ctx.SetSessionVariable(ctx, name, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -192,8 +192,11 @@ func (h *Handler) execute(ctx *sql.Context, c *mysql.Conn, cmd *command, send my
 	if err != nil {
 		return rest, err
 	}
-	if show, ok := stmt.(*sqlparser.Show); ok {
-		schema = likeHeader(show, schema)
+	switch s := bounded.(type) {
+	case *sqlparser.Show:
+		schema = likeHeader(s, schema)
+	case *sqlparser.Select:
+		schema = withAliases(s, schema)
 	}
 	sp := spool{ctx: ctx, schema: schema, reuse: cmd.text, more: rest != "", send: send}
 	sp.finish = func() error { return h.setStatus(ctx, c) }

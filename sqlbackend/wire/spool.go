@@ -3,6 +3,8 @@ package wire
 import (
 	"fmt"
 	"io"
+	"strings"
+	"time"
 
 	"github.com/dolthub/go-mysql-server/server"
 	"github.com/dolthub/go-mysql-server/sql"
@@ -143,10 +145,23 @@ func (s *spool) convert(row sql.Row) ([]sqltypes.Value, error) {
 		if err != nil {
 			return nil, err
 		}
+		if t, ok := v.(time.Time); ok && t.Year() < 1000 {
+			value = fourDigits(value)
+		}
 		s.arena.take(value.Len())
 		values[i] = value
 	}
 	return values, nil
+}
+
+// fourDigits gives the year of a date the zeros in front that the frontend leaves out; the binary protocol takes nothing
+// else.
+func fourDigits(v sqltypes.Value) sqltypes.Value {
+	year, _, ok := strings.Cut(v.ToString(), "-")
+	if !ok || year == "" || len(year) >= len("0000") {
+		return v
+	}
+	return sqltypes.MakeTrusted(v.Type(), []byte("0000"[len(year):]+v.ToString()))
 }
 
 // closeFailed closes the iterators of a failed statement without passing the one that would commit what the statement
