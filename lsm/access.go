@@ -135,7 +135,11 @@ func (sc *scan) askIndexes(offered []IndexRanges, gens []*generation) (*choice, 
 // ask looks ranges up in an index of the base and in those of gens.
 func (sc *scan) ask(w IndexRanges, gens []*generation) (*choice, error) {
 	ci := sc.s.v.base.columnIndex(w.Index)
-	c := &choice{covered: ci.covered, base: make(map[uint32]*roaring.Bitmap), gens: make(map[SourceID]*roaring.Bitmap)}
+	covered := ci.covered
+	if sc.s.t.o.Planted.SkipUncovered {
+		covered = roaring.Or(covered, ci.uncovered(sc.s.v.base))
+	}
+	c := &choice{covered: covered, base: make(map[uint32]*roaring.Bitmap), gens: make(map[SourceID]*roaring.Bitmap)}
 	sc.countSegments(ci)
 	for _, u := range ci.segs {
 		ids, err := u.collect(sc.ctx, w.Ranges)

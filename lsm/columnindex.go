@@ -133,7 +133,7 @@ func (t *Table) openIndex(ctx context.Context, b *base, prev *columnIndex, name 
 			continue
 		}
 		mine := roaring.AndNot(roaring.And(moved.Coverage(), live), ci.covered)
-		if moved.Steps() == 0 {
+		if moved.Steps() == 0 || t.o.Planted.SkipMoves {
 			moved = nil
 		}
 		if mine.IsEmpty() {

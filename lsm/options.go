@@ -56,6 +56,9 @@ type Options struct {
 type Planted struct {
 	SkipReplayedTombstone bool // a delete row met in replay hides nothing
 	SkipDeathMask         bool // a merge leaves base rows alone that it replaces
+	SkipMoves             bool // rows of index segments are not led through the rewrites since
+	SkipUncovered         bool // fragments that an index does not cover count as having no rows for it
+	ShortZones            bool // the last row of what zone maps leave of a fragment is left out
 }
 
 func (o Options) withDefaults() Options {

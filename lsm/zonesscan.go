@@ -218,7 +218,11 @@ func (f *fullScan) rangesOf(frag *table.Fragment) []zonemap.Range {
 	if !known {
 		return whole
 	}
-	return slices.Clone(ranges)
+	ranges = slices.Clone(ranges)
+	if n := len(ranges); n > 0 && f.s.t.o.Planted.ShortZones {
+		ranges[n-1].To--
+	}
+	return ranges
 }
 
 // Pruning says what zone maps would spare a full scan with a filter (physical columns), without reading rows: for
