@@ -25,7 +25,7 @@ BENCH_CONNECTIONS ?= 8
 BENCH_OUT ?= bench-out
 ARGS ?=
 
-.PHONY: help build run test oracle vet soak race fuzz bench bench-format bench-wal fmt lint proto proto-check clean
+.PHONY: help build run test oracle vet soak race fuzz tpcc bench bench-format bench-wal fmt lint proto proto-check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
@@ -56,6 +56,9 @@ race: ## a short run of the concurrent packages under the race detector (needs a
 
 fuzz: ## every fuzz target for FUZZTIME each (scripts/fuzz.sh has more settings)
 	FUZZTIME=$(FUZZTIME) TAGS=$(TAGS) scripts/fuzz.sh
+
+tpcc: build ## TPC-C by go-tpc: prepare, run, check, kill -9, check (scripts/tpcc.sh has settings)
+	scripts/tpcc.sh
 
 bench: ## run the workloads against BENCH_ADDR (any MySQL server); JSON and text go to BENCH_OUT
 	@mkdir -p $(BENCH_OUT)
