@@ -7,7 +7,9 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lancesql/internal/arrowx"
+	"lancesql/internal/clock"
 	"lancesql/internal/errs"
 	"lancesql/internal/objstore"
 	"lancesql/internal/objstore/faultfs"
@@ -155,6 +158,39 @@ func TestAppendOnlyTransactions(t *testing.T) {
 	got, err = numbersOf(ctx, e, tbl)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
+}
+
+// A reader beside the server follows an attached table without a key, and may attach none.
+func TestFollowAppendOnly(t *testing.T) {
+	ctx := t.Context()
+	dir := filepath.Join(t.TempDir(), "data")
+	w := writerOn(t, dir)
+	require.NoError(t, w.CreateDatabase(ctx, "db", nil))
+	require.NoError(t, plantDataset(ctx, w.store, "in/x.lance", foreignSchema(), table.CreateOptions{}))
+	tbl, err := w.Attach(ctx, "db", "t", "in/x.lance", anyShape)
+	require.NoError(t, err)
+	clk := clock.NewManual(time.Unix(1_700_000_000, 0))
+	r := besides(t, dir, smallConfig(), clk)
+	want := numbers{1: 2, 2: 1}
+	for n := range int32(6) {
+		require.NoError(t, appendNumbers(ctx, w, tbl, 1, n, n))
+		want[1]++
+		want[n] += 2
+		if n%3 == 2 {
+			require.NoError(t, w.FlushTables(ctx, nil))
+		} else {
+			ot, err := w.openTable(ctx, tbl)
+			require.NoError(t, err)
+			require.NoError(t, ot.table.WriteBehind(ctx))
+		}
+		clk.Advance(time.Minute)
+		got, err := numbersOf(ctx, r, testTable(r))
+		require.NoError(t, err)
+		require.Equal(t, want, got, "step %d", n)
+	}
+	_, err = r.Attach(ctx, "db", "u", "in/x.lance", anyShape)
+	require.ErrorIs(t, err, errs.ErrReadOnly)
+	require.NoError(t, w.Close(ctx))
 }
 
 // What cannot be written later is refused before anything is.

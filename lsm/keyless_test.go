@@ -209,6 +209,10 @@ func (m *heap) step() {
 		op = "compact"
 		_, err := m.table.Compact(ctx, m.hooks(), lsm.Compaction{Groups: m.rng.IntN(3), RemapFrom: m.rng.IntN(3)})
 		require.NoError(m.t, err)
+	case r < 75:
+		op = "recluster"
+		_, err := m.table.Recluster(ctx, m.hooks(), lsm.Recluster{Columns: []int{m.rng.IntN(2)}, Buckets: 1 + m.rng.IntN(4), Publish: m.rng.IntN(2) == 0})
+		require.NoError(m.t, err)
 	case r < 80:
 		op = "merge"
 		require.NoError(m.t, m.table.Merge(ctx, m.hooks()))
@@ -436,7 +440,7 @@ func TestHeapAgainstModel(t *testing.T) {
 			total[k] += n
 		}
 	}
-	for _, k := range []string{"outside", "overwrite", "flush", "merge", "compact", "crash", "dying flush", "dying merge", "died", "cleanup", "truncate", "generation files"} {
+	for _, k := range []string{"outside", "overwrite", "flush", "merge", "compact", "recluster", "crash", "dying flush", "dying merge", "died", "cleanup", "truncate", "generation files"} {
 		require.Positive(t, total[k], k)
 	}
 }

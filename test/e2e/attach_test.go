@@ -3,12 +3,15 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"lancesql/internal/testkit/oracle"
@@ -58,6 +61,11 @@ func TestAttach(t *testing.T) {
 	require.Equal(t, "py2", one(t, db, "SELECT v FROM events WHERE id = 2"))
 	require.Equal(t, "2026-01-01 00:00:00.000003", one(t, db, "SELECT at FROM events WHERE id = 3"))
 	insert(6, 6, 6)
+	do(t, db, "SET GLOBAL local_infile = 1")
+	mysql.RegisterReaderHandler("attached", func() io.Reader { return strings.NewReader("10\tloaded\n10\tloaded\n") })
+	do(t, db, "LOAD DATA LOCAL INFILE 'Reader::attached' INTO TABLE events (id, v)")
+	want = append(want, 10, 10)
+	check()
 	tx, err := db.Begin()
 	require.NoError(t, err)
 	do(t, tx, "INSERT INTO events (id) VALUES (7), (7)")
