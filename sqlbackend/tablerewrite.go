@@ -190,7 +190,6 @@ type rewriter struct {
 	into   *engine.Rebuild
 	alone  *engine.Alteration // all that the statement does; nil: the rewriting is one step of it
 	places []int              // where a row has its visible columns
-	rows   int64
 	done   bool
 }
 
