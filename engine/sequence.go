@@ -56,8 +56,11 @@ func (s *Sequence) Next(given uint64) uint64 {
 	if given == 0 {
 		given = s.next
 	}
-	if given >= s.next && given != ^uint64(0) {
-		s.next = given + 1
+	if given >= s.next {
+		s.next = given
+		if given != ^uint64(0) {
+			s.next++
+		}
 	}
 	return given
 }

@@ -58,7 +58,7 @@ func (p *Provider) attach(ctx *sql.Context, db, table, path string) (sql.RowIter
 // attachedShape is the shape of a dataset's columns: each has the SQL type whose Arrow type it is. The primary key is the
 // dataset's; without one the table is append-only. Error 1235 names a column that SQL cannot have.
 func attachedShape(ctx context.Context, s *arrow.Schema) (*shape, error) {
-	sh := &shape{Version: shapeVersion, Collation: attachedCollation.Name()}
+	sh := &shape{Collation: attachedCollation.Name()}
 	key := make(map[int]string)
 	seen := make(map[string]bool)
 	for _, f := range s.Fields() {
@@ -88,7 +88,7 @@ func attachedShape(ctx context.Context, s *arrow.Schema) (*shape, error) {
 		sh.Key = append(sh.Key, shapePart{Column: name})
 	}
 	if len(sh.Key) == 0 {
-		sh.Version, sh.AppendOnly, sh.Comment = shapeAppendOnly, true, appendOnlyComment
+		sh.AppendOnly, sh.Comment = true, appendOnlyComment
 	}
 	return sh, nil
 }

@@ -1,8 +1,11 @@
 package sqlbackend
 
 import (
+	"math"
+
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/dolthub/vitess/go/vt/proto/query"
 
 	"lancesql/engine"
 )
@@ -29,7 +32,32 @@ func (t *Table) PeekNextAutoIncrementValue(ctx *sql.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return s.Peek(), nil
+	return min(s.Peek(), greatestAuto(t.schema[t.info.entry.AutoColumn].Type)), nil
+}
+
+// greatestAuto is the greatest value of an AUTO_INCREMENT column, at which its counter stays.
+func greatestAuto(t sql.Type) uint64 {
+	switch t.Type() {
+	case query.Type_INT8:
+		return math.MaxInt8
+	case query.Type_UINT8:
+		return math.MaxUint8
+	case query.Type_INT16:
+		return math.MaxInt16
+	case query.Type_UINT16:
+		return math.MaxUint16
+	case query.Type_INT24:
+		return 1<<23 - 1
+	case query.Type_UINT24:
+		return 1<<24 - 1
+	case query.Type_INT32:
+		return math.MaxInt32
+	case query.Type_UINT32:
+		return math.MaxUint32
+	case query.Type_INT64:
+		return math.MaxInt64
+	}
+	return math.MaxUint64
 }
 
 // GetNextAutoIncrementValue implements sql.AutoIncrementTable: a given value moves the counter past it, nil asks

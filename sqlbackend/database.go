@@ -54,6 +54,7 @@ func (d *Database) GetTableInsensitive(ctx *sql.Context, name string) (sql.Table
 		return nil, false, err
 	}
 	nt := newTable(d.provider, info)
+	nt.plainVirtual(connOf(ctx))
 	if c := connOf(ctx); info.rowID >= 0 && c != nil && c.stmt.bare {
 		// Why: a hidden column must not take part in NATURAL JOIN, be copied by CREATE TABLE … LIKE, or be expected
 		// from the SELECT of CREATE TABLE … SELECT.

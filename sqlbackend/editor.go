@@ -137,7 +137,7 @@ func (e *editor) Update(ctx *sql.Context, old, new sql.Row) error {
 	if err != nil {
 		return err
 	}
-	if err := t.identify(ctx, txn, before); err != nil {
+	if err := t.identify(ctx, txn, before, old); err != nil {
 		return err
 	}
 	if t.rowID >= 0 {
@@ -164,7 +164,7 @@ func (e *editor) Delete(ctx *sql.Context, row sql.Row) error {
 	if err != nil {
 		return err
 	}
-	if err := t.identify(ctx, txn, phys); err != nil {
+	if err := t.identify(ctx, txn, phys, row); err != nil {
 		return err
 	}
 	if err := t.fill(phys); err != nil {
@@ -173,10 +173,21 @@ func (e *editor) Delete(ctx *sql.Context, row sql.Row) error {
 	return e.failed(ctx, txn.Delete(ctx, t.entry, phys), nil)
 }
 
+// duplicateRow is the row whose unique key was taken, as the frontend has it: without its row id.
+type duplicateRow struct {
+	table engine.TableID
+	row   sql.Row
+	id    any
+}
+
 // identify fills in the row id of a row of a table without a key, if the row does not say it: a trigger does not see
-// hidden columns. Rows of equal content are the same to everybody, so the first one is taken.
-func (t *tableInfo) identify(ctx *sql.Context, txn *engine.Txn, row arrowx.Row) error {
+// hidden columns. as is the row as the frontend gave it. Rows of equal content are the same to everybody, so the first one is taken.
+func (t *tableInfo) identify(ctx *sql.Context, txn *engine.Txn, row arrowx.Row, as sql.Row) error {
 	if t.rowID < 0 || row[t.rowID] != nil {
+		return nil
+	}
+	if d := connOf(ctx).stmt.duplicate; d.table == t.entry.ID && len(as) == len(d.row) && &as[0] == &d.row[0] {
+		row[t.rowID] = d.id
 		return nil
 	}
 	start := txn.StatementStart()
@@ -200,7 +211,7 @@ func (t *tableInfo) identify(ctx *sql.Context, txn *engine.Txn, row arrowx.Row) 
 			return err
 		}
 		for i := range int(b.NumRows()) {
-			if t.sameContent(b, i, row) {
+			if t.sameContent(b, i, row[:t.rowID]) { // what indexes keep behind it is not filled in yet
 				row[t.rowID] = arrowx.Value(b.Column(t.rowID), i)
 				b.Release()
 				return nil
@@ -212,7 +223,7 @@ func (t *tableInfo) identify(ctx *sql.Context, txn *engine.Txn, row arrowx.Row) 
 
 func (t *tableInfo) sameContent(b arrow.RecordBatch, i int, row arrowx.Row) bool {
 	for c, v := range row {
-		if c != t.rowID && !reflect.DeepEqual(arrowx.Value(b.Column(c), i), v) {
+		if !reflect.DeepEqual(arrowx.Value(b.Column(c), i), v) {
 			return false
 		}
 	}
@@ -227,9 +238,15 @@ func (e *editor) failed(ctx *sql.Context, err error, row sql.Row) error {
 	}
 	var dup *engine.DuplicateKeyError
 	if errors.As(err, &dup) {
-		existing, derr := e.table.info.decodeRow(ctx, dup.Existing)
+		t := e.table.info
+		existing, derr := t.decodeRow(ctx, dup.Existing)
 		if derr != nil {
 			return derr
+		}
+		if t.rowID >= 0 && len(row) == t.rowID {
+			// Why cut: the frontend puts it beside the new row and counts on both being of one length.
+			existing = existing[:t.rowID:t.rowID]
+			connOf(ctx).stmt.duplicate = duplicateRow{table: t.entry.ID, row: existing, id: dup.Existing[t.rowID]}
 		}
 		return sql.NewUniqueKeyErr(e.table.info.duplicateText(ctx, row, dup.Index), dup.Index == "", existing)
 	}

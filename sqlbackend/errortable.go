@@ -143,6 +143,7 @@ func frontendErrors() []frontendError {
 		{kind: sql.ErrKeyColumnDoesNotExist, num: 1072, text: "Key column '{0}' doesn't exist in table"},
 		{kind: sql.ErrUnknownIndexColumn, num: 1072, text: "Key column '{0}' doesn't exist in table"},
 		{kind: sql.ErrCantDropFieldOrKey, num: 1091, text: "Can't DROP '{0}'; check that column/key exists"},
+		{kind: sql.ErrIndexNotFound, num: 1091, text: "Can't DROP '{0}'; check that column/key exists"},
 		{kind: plan.ErrIndexNotFound, num: 1091, text: "Can't DROP '{0}'; check that column/key exists"},
 		{kind: sql.ErrCantDropIndex, num: 1553},
 		{kind: sql.ErrDuplicateKey, num: 1061},

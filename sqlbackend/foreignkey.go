@@ -206,6 +206,35 @@ func (x *keyIndex) ColumnExpressionTypes(*sql.Context) []sql.ColumnExpressionTyp
 	return out
 }
 
+// implied are the columns of the primary key that an index has behind its own, as MySQL's do.
+func (x *Index) implied() []int {
+	var out []int
+	for _, c := range x.table.schema.PkOrdinals {
+		if !x.primary && !slices.Contains(x.columns, c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// ExtendedExpressions implements sql.ExtendedIndex.
+func (x *keyIndex) ExtendedExpressions(*sql.Context) []string {
+	out := x.Expressions()
+	for _, c := range x.implied() {
+		out = append(out, x.table.entry.Name+"."+x.table.shape.Columns[c].Name)
+	}
+	return out
+}
+
+// ExtendedColumnExpressionTypes implements sql.ExtendedIndex.
+func (x *keyIndex) ExtendedColumnExpressionTypes(ctx *sql.Context) []sql.ColumnExpressionType {
+	out := x.ColumnExpressionTypes(ctx)
+	for _, c := range x.implied() {
+		out = append(out, sql.ColumnExpressionType{Type: x.table.schema.Schema[c].Type, Expression: x.table.entry.Name + "." + x.table.shape.Columns[c].Name})
+	}
+	return out
+}
+
 // declared returns the indexes as foreign keys want them, if the table is looked at for their sake: by an editor, or
 // because a statement defines them.
 func (t *Table) declared(ctx *sql.Context, list []sql.Index) []sql.Index {
@@ -296,7 +325,7 @@ func (r *referenceTable) PartitionRows(ctx *sql.Context, p sql.Partition) (sql.R
 	if !ok || !ok2 || len(ranges) != 1 {
 		return rows, nil
 	}
-	return &matchingRows{RowIter: rows, schema: r.schema, columns: x.columns, rang: ranges[0]}, nil
+	return &matchingRows{RowIter: rows, schema: r.schema, columns: append(slices.Clone(x.columns), x.implied()...), rang: ranges[0]}, nil
 }
 
 // matchingRows leaves out the rows outside a range whose bounded parts are points.
@@ -349,9 +378,10 @@ func (r *referenceTable) lock(ctx *sql.Context, lookup sql.IndexLookup) error {
 		return nil
 	}
 	values := make(map[string]any) // by column, lower case
+	columns := append(slices.Clone(x.columns), x.implied()...)
 	for i, part := range ranges[0] {
-		if i < len(x.columns) && sql.MySQLRangeCutIsBinding(part.LowerBound) {
-			values[foldName(r.schema[x.columns[i]].Name)] = sql.GetMySQLRangeCutKey(part.LowerBound)
+		if i < len(columns) && sql.MySQLRangeCutIsBinding(part.LowerBound) {
+			values[foldName(r.schema[columns[i]].Name)] = sql.GetMySQLRangeCutKey(part.LowerBound)
 		}
 	}
 	var fks []sql.ForeignKeyConstraint

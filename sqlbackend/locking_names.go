@@ -85,7 +85,7 @@ func isFreeLock(_ *sql.Context, c *Conn, name string, _ time.Duration) (any, err
 
 func isUsedLock(_ *sql.Context, c *Conn, name string, _ time.Duration) (any, error) {
 	if id, held := c.provider.engine.HolderOfName(name); held {
-		return int64(id), nil
+		return id, nil
 	}
 	return nil, nil
 }
@@ -135,7 +135,12 @@ func (f *lockFunction) String() string {
 }
 
 // Type implements sql.Expression.
-func (f *lockFunction) Type(*sql.Context) sql.Type { return types.Int64 }
+func (f *lockFunction) Type(*sql.Context) sql.Type {
+	if f.name == "is_used_lock" {
+		return types.Uint64
+	}
+	return types.Int64
+}
 
 // IsNullable implements sql.Expression.
 func (f *lockFunction) IsNullable(*sql.Context) bool { return f.name != "release_all_locks" }

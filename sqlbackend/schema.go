@@ -67,7 +67,7 @@ func newTableInfo(ctx context.Context, entry *engine.TableEntry) (*tableInfo, er
 		columns = append(columns, &sql.Column{
 			Name: sc.Name, Type: typ, Nullable: sc.Nullable, AutoIncrement: sc.AutoIncrement, Comment: sc.Comment,
 			Default: unresolvedDefault(sc.Default), OnUpdate: unresolvedDefault(sc.OnUpdate),
-			Generated: unresolvedDefault(sc.Generated), Extra: sc.Extra,
+			Generated: unresolvedDefault(sc.Generated), Extra: sc.Extra, Virtual: sc.Virtual, HiddenSystem: sc.Hidden,
 			Source: entry.Name, DatabaseSource: entry.Database,
 		})
 	}
@@ -107,6 +107,9 @@ func newTableInfo(ctx context.Context, entry *engine.TableEntry) (*tableInfo, er
 	t.schema = sql.PrimaryKeySchema{Schema: columns, PkOrdinals: ordinals}
 	return t, nil
 }
+
+// isRowID reports whether a column is the hidden row id of a table without a key.
+func isRowID(c *sql.Column) bool { return c.HiddenSystem && foldName(c.Name) == rowIDColumn }
 
 // copySchema returns columns nobody else holds.
 func (t *tableInfo) copySchema() sql.Schema {

@@ -4,19 +4,24 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/planbuilder"
+	"github.com/dolthub/go-mysql-server/sql/transform"
 
 	"lancesql/internal/errs"
 )
 
-// shapeVersion is the format number of the shape's JSON; readers refuse greater ones than they know. An append-only table
-// has shapeAppendOnly: to a reader that does not know of such tables it would seem to have a hidden row id.
+// Format numbers of the shape's JSON; readers refuse greater ones than they know. An append-only table has shapeAppendOnly:
+// to a reader that does not know of such tables it would seem to have a hidden row id. One with hidden columns has
+// shapeHidden: such a reader would show them.
 const (
 	shapeVersion    = 1
 	shapeAppendOnly = 2
+	shapeHidden     = 3
 )
 
 // shape is what MySQL knows about a table and Arrow cannot say. It is stored as JSON in the catalog and in the
@@ -48,7 +53,9 @@ type shapeForeignKey struct {
 	Resolved       bool     `json:"resolved,omitempty"`
 }
 
-// shapeColumn is one visible column. Default, OnUpdate and Generated are SQL text.
+// shapeColumn is one column. Default, OnUpdate and Generated are SQL text. The values of a Virtual one are stored like
+// those of any generated column: what it computes is the same at any time. A Hidden one belongs to an index over an
+// expression, which is its Generated.
 type shapeColumn struct {
 	Name          string  `json:"name"`
 	Type          string  `json:"type"` // without character set and collation
@@ -57,6 +64,8 @@ type shapeColumn struct {
 	Default       *string `json:"default,omitempty"`
 	OnUpdate      *string `json:"on_update,omitempty"`
 	Generated     *string `json:"generated,omitempty"`
+	Virtual       bool    `json:"virtual,omitempty"`
+	Hidden        bool    `json:"hidden,omitempty"`
 	AutoIncrement bool    `json:"auto_increment,omitempty"`
 	Comment       string  `json:"comment,omitempty"`
 	Extra         string  `json:"extra,omitempty"`
@@ -88,6 +97,13 @@ type shapeCheck struct {
 }
 
 func (s *shape) marshal() ([]byte, error) {
+	s.Version = shapeVersion
+	if s.AppendOnly {
+		s.Version = shapeAppendOnly
+	}
+	if slices.ContainsFunc(s.Columns, func(c shapeColumn) bool { return c.Hidden }) {
+		s.Version = shapeHidden
+	}
 	b, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("encode table shape: %w", err)
@@ -109,7 +125,7 @@ func unmarshalShape(object string, b []byte) (*shape, error) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return nil, errs.Corrupt(object, -1, "table shape: %v", err)
 	}
-	if s.Version > shapeAppendOnly {
+	if s.Version > shapeHidden {
 		return nil, fmt.Errorf("table shape of %s has version %d: %w", object, s.Version, errs.ErrNewerFormat)
 	}
 	return &s, nil
@@ -164,7 +180,7 @@ func parseType(ctx context.Context, text, collation string) (sql.Type, error) {
 }
 
 // newShapeColumn describes a column of CREATE TABLE. errUnsupportedType if its type would not come back as it was.
-func newShapeColumn(ctx context.Context, c *sql.Column) (shapeColumn, error) {
+func newShapeColumn(ctx *sql.Context, c *sql.Column) (shapeColumn, error) {
 	text, collation := typeText(c.Type)
 	back, err := parseType(ctx, text, collation)
 	if err != nil || !back.Equals(c.Type) || sridText(back) != sridText(c.Type) {
@@ -176,15 +192,14 @@ func newShapeColumn(ctx context.Context, c *sql.Column) (shapeColumn, error) {
 	}
 	return shapeColumn{
 		Name: c.Name, Type: text, Collation: collation, Nullable: c.Nullable,
-		Default: columnDefault(c), OnUpdate: defaultText(c.OnUpdate), Generated: defaultText(c.Generated),
-		AutoIncrement: c.AutoIncrement, Comment: c.Comment, Extra: extra,
+		Default: columnDefault(ctx, c), OnUpdate: defaultText(ctx, c.OnUpdate), Generated: defaultText(ctx, c.Generated),
+		AutoIncrement: c.AutoIncrement, Comment: c.Comment, Extra: extra, Virtual: c.Virtual, Hidden: c.HiddenSystem,
 	}, nil
 }
 
 // columnDefault is the text of a column's default. Of a TIME the frontend would write the bare value.
-func columnDefault(c *sql.Column) *string {
+func columnDefault(ctx *sql.Context, c *sql.Column) *string {
 	if t, ok := c.Type.(timeType); ok && c.Default != nil && c.Default.Resolved() && c.Default.IsLiteral() {
-		ctx := sql.NewEmptyContext()
 		v, err := c.Default.Eval(ctx, nil)
 		if err == nil && v != nil {
 			if shown, err := t.SQL(ctx, nil, v); err == nil {
@@ -193,14 +208,25 @@ func columnDefault(c *sql.Column) *string {
 			}
 		}
 	}
-	return defaultText(c.Default)
+	return defaultText(ctx, c.Default)
 }
 
-func defaultText(d *sql.ColumnDefaultValue) *string {
+// defaultText is the text of a default, with the names of columns alone: the table may get another name.
+func defaultText(ctx *sql.Context, d *sql.ColumnDefaultValue) *string {
 	if d == nil {
 		return nil
 	}
 	s := d.String()
+	bare, _, err := transform.Expr(ctx, d, func(_ *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+		if f, ok := e.(*expression.GetField); ok {
+			bare := expression.NewGetField(f.Index(), f.Type(ctx), f.Name(), f.IsNullable(ctx))
+			return bare.WithQuotedNames(sql.DefaultMySQLSchemaFormatter, true), transform.NewTree, nil
+		}
+		return e, transform.SameTree, nil
+	})
+	if err == nil {
+		s = bare.String()
+	}
 	return &s
 }
 

@@ -46,6 +46,17 @@ func newTable(p *Provider, info *tableInfo) *Table {
 	return &Table{provider: p, info: info, schema: info.copySchema(), comment: info.shape.Comment, exact: new(bool), lock: new(rowLock)}
 }
 
+// plainVirtual hides from a statement about rows that columns are VIRTUAL: the frontend would read all columns of the table
+// and compute what is stored. Those of functional indexes have to be known to it.
+func (t *Table) plainVirtual(c *Conn) {
+	if c == nil || c.stmt.catalog {
+		return
+	}
+	for _, col := range t.schema {
+		col.Virtual = col.Virtual && col.HiddenSystem
+	}
+}
+
 // Name implements sql.Table.
 func (t *Table) Name() string { return t.info.entry.Name }
 

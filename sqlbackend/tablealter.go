@@ -107,9 +107,13 @@ func (t *Table) CreateIndex(ctx *sql.Context, def sql.IndexDef) error {
 
 // addIndex adds an index; the table is rewritten with it.
 func (t *Table) addIndex(ctx *sql.Context, def sql.IndexDef) error {
+	// Why: the frontend looks the table up before it adds the columns of an index over expressions.
+	if err := t.refresh(ctx); err != nil {
+		return err
+	}
 	s, err := t.info.shape.clone()
 	if err == nil {
-		err = s.addIndex(&def)
+		err = s.addIndex(ctx, &def)
 	}
 	if err != nil {
 		return err
@@ -122,7 +126,7 @@ func (t *Table) DropIndex(ctx *sql.Context, name string) error {
 	return t.changeIndexes(ctx, func(s *shape) (kept bool, err error) {
 		x := s.index(name)
 		if x == nil {
-			return false, sql.ErrCantDropFieldOrKey.New(name)
+			return false, sql.ErrIndexNotFound.New(name) // which IF EXISTS forgives
 		}
 		kept = x.Kept
 		s.Indexes = slices.DeleteFunc(s.Indexes, func(x shapeIndex) bool { return strings.EqualFold(x.Name, name) })
@@ -158,6 +162,12 @@ func (t *Table) RenameIndex(ctx *sql.Context, from, to string) error {
 		}
 		if other := s.index(to); other != nil && other != x || strings.EqualFold(to, primaryIndex) {
 			return false, sql.ErrDuplicateKey.New(to)
+		}
+		for i := range x.Parts { // the frontend knows the columns of an index by its name
+			if c := x.Parts[i].Column; sql.IsHiddenSystemColumnForIndex(c, from) {
+				s.Columns[s.column(c)].Name = sql.HiddenSystemColumnName(to, i)
+				x.Parts[i].Column = sql.HiddenSystemColumnName(to, i)
+			}
 		}
 		x.Name = to
 		return x.Kept, nil
@@ -265,6 +275,9 @@ func (t *Table) modifiesInPlace(ctx context.Context, i int, c *sql.Column) bool 
 	}
 	if c.Extra == extraUnsigned || declaredUnsigned(ctx, c) {
 		return false // rows may be refused
+	}
+	if sridText(old.Type) != sridText(c.Type) {
+		return false // the rows have to be looked at
 	}
 	return old.Type.Equals(c.Type) || !key && !indexed && widens(old.Type, c.Type)
 }

@@ -45,7 +45,7 @@ func (d *Database) createTable(ctx *sql.Context, name string, schema sql.Primary
 	if collation == sql.Collation_Unspecified {
 		collation = d.GetCollation(ctx)
 	}
-	s := &shape{Version: shapeVersion, Collation: collation.Name(), Comment: comment}
+	s := &shape{Collation: collation.Name(), Comment: comment}
 	columns, codecs, err := s.addColumns(ctx, schema.Schema)
 	if err != nil {
 		return err
@@ -56,6 +56,17 @@ func (d *Database) createTable(ctx *sql.Context, name string, schema sql.Primary
 		if start, err = s.addStatement(ctx, c.stmt.creating); err != nil {
 			return err
 		}
+	}
+	for _, sc := range s.Columns[len(columns):] { // of indexes over expressions
+		typ, err := parseType(ctx, sc.Type, sc.Collation)
+		if err != nil {
+			return err
+		}
+		k, err := newCodec(typ)
+		if err != nil {
+			return err
+		}
+		columns, codecs = append(columns, &sql.Column{Name: sc.Name, Type: typ, Nullable: true, HiddenSystem: true}), append(codecs, k)
 	}
 	l, err := newLayout(s, columns, codecs)
 	if err != nil {
@@ -91,16 +102,13 @@ func (d *Database) createTable(ctx *sql.Context, name string, schema sql.Primary
 	return nil
 }
 
-// addColumns notes the visible columns. Hidden ones come from CREATE TABLE … LIKE and belong to the other table.
+// addColumns notes the columns, without a row id that comes from CREATE TABLE … LIKE and belongs to the other table.
 func (s *shape) addColumns(ctx *sql.Context, schema sql.Schema) (sql.Schema, []codec, error) {
 	columns := make(sql.Schema, 0, len(schema))
 	codecs := make([]codec, 0, len(schema))
 	for _, c := range schema {
-		if c.HiddenSystem {
-			if foldName(c.Name) == rowIDColumn {
-				continue
-			}
-			return nil, nil, notSupported("functional indexes")
+		if isRowID(c) {
+			continue
 		}
 		if _, err := newCodec(c.Type); err != nil {
 			return nil, nil, err
@@ -166,7 +174,7 @@ func (s *shape) addStatement(ctx *sql.Context, n *plan.CreateTable) (start uint6
 		if def.IsPrimary() {
 			continue
 		}
-		if err := s.addIndex(def); err != nil {
+		if err := s.addIndex(ctx, def); err != nil {
 			return 0, err
 		}
 	}
@@ -184,7 +192,7 @@ func (s *shape) addStatement(ctx *sql.Context, n *plan.CreateTable) (start uint6
 }
 
 // addIndex notes a secondary index. What would have to be enforced or searched is refused.
-func (s *shape) addIndex(def *sql.IndexDef) error {
+func (s *shape) addIndex(ctx *sql.Context, def *sql.IndexDef) error {
 	switch {
 	case def.IsFullText():
 		return notSupported("FULLTEXT indexes")
@@ -193,25 +201,43 @@ func (s *shape) addIndex(def *sql.IndexDef) error {
 	case def.IsVector():
 		return notSupported("VECTOR indexes")
 	}
+	if def.Name == "" {
+		first := def.Columns[0].Name
+		if def.Columns[0].Expression != nil {
+			first = "functional_index" // as MySQL calls them
+		}
+		def.Name = s.freeIndexName(first)
+	}
+	if s.index(def.Name) != nil {
+		return sql.ErrDuplicateKey.New(def.Name)
+	}
 	idx := shapeIndex{Name: def.Name, Comment: def.Comment, Unique: def.IsUnique(), Kept: true}
-	for _, c := range def.Columns {
+	for i, c := range def.Columns {
 		if c.Expression != nil {
-			return notSupported("functional indexes")
+			sc, err := expressionColumn(ctx, def.Name, i, c.Expression)
+			if err != nil {
+				return err
+			}
+			s.Columns = append(s.Columns, sc)
+			c.Name = sc.Name
 		}
 		idx.Parts = append(idx.Parts, shapePart{Column: c.Name, Length: int(c.Length)})
-	}
-	if idx.Name == "" {
-		idx.Name = s.freeIndexName(idx.Parts[0].Column)
-		def.Name = idx.Name
-	}
-	if s.index(idx.Name) != nil {
-		return sql.ErrDuplicateKey.New(idx.Name)
 	}
 	if !s.storedAlone(idx) {
 		idx.Hidden = s.freeHiddenName()
 	}
 	s.Indexes = append(s.Indexes, idx)
 	return nil
+}
+
+// expressionColumn is the hidden column that holds the values of an index's part that is an expression.
+func expressionColumn(ctx *sql.Context, index string, part int, e sql.Expression) (shapeColumn, error) {
+	value, err := sql.NewColumnDefaultValue(e, e.Type(ctx), false, true, true)
+	if err != nil {
+		return shapeColumn{}, err
+	}
+	return newShapeColumn(ctx, &sql.Column{Name: sql.HiddenSystemColumnName(index, part), Type: e.Type(ctx), Generated: value,
+		Nullable: true, Virtual: true, HiddenSystem: true})
 }
 
 // freeIndexName names an index as MySQL does: after its first column, with a number if that is taken.

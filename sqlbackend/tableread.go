@@ -65,6 +65,7 @@ func (t *Table) present(ctx *sql.Context) (*Table, error) {
 		return nil, err
 	}
 	nt := newTable(t.provider, info)
+	nt.plainVirtual(c)
 	if info.rowID >= 0 && c.stmt.bare {
 		nt.schema = nt.schema[:info.rowID]
 	}

@@ -2,15 +2,20 @@ package sqlbackend
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/planbuilder"
+	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/engine"
 	"lancesql/internal/arrowx"
+	"lancesql/internal/errs"
 	"lancesql/lsm"
 )
 
@@ -51,8 +56,13 @@ func (t *Table) RewriteInserter(ctx *sql.Context, before, after sql.PrimaryKeySc
 		return nil, err
 	}
 	for i, c := range after.Schema {
-		if !c.HiddenSystem {
+		if !isRowID(c) && !t.outdated(c, new) {
 			w.places = append(w.places, i)
+		}
+	}
+	if len(w.places) < len(s.Columns) {
+		if w.computed, err = t.expressions(ctx, s.Columns, len(w.places)); err != nil {
+			return nil, also(err, w.DiscardChanges(ctx, err))
 		}
 	}
 	return w, nil
@@ -70,9 +80,20 @@ func (nothing) Close(*sql.Context) error                 { return nil }
 // rewrittenShape is the table's shape with the columns and the key of a new schema.
 func (t *Table) rewrittenShape(ctx *sql.Context, before, after sql.PrimaryKeySchema, old, new *sql.Column, key []sql.IndexColumn) (*shape, error) {
 	was := t.info.shape
-	s := &shape{Version: shapeVersion, Collation: was.Collation, Comment: was.Comment, Checks: slices.Clone(was.Checks)}
-	if _, _, err := s.addColumns(ctx, after.Schema); err != nil {
+	s := &shape{Collation: was.Collation, Comment: was.Comment, Checks: slices.Clone(was.Checks)}
+	var columns sql.Schema
+	for _, c := range after.Schema {
+		if !t.outdated(c, new) {
+			columns = append(columns, c)
+		}
+	}
+	if _, _, err := s.addColumns(ctx, columns); err != nil {
 		return nil, err
+	}
+	for _, c := range was.Columns {
+		if dropped := new == nil && old != nil && strings.EqualFold(old.Name, c.Name); c.Hidden && !dropped && s.column(c.Name) < 0 {
+			s.Columns = append(s.Columns, c)
+		}
 	}
 	if old != nil && new != nil {
 		if err := s.checksAllow(old.Name, new.Name); err != nil {
@@ -138,6 +159,12 @@ func (s *shape) checksAllow(from, to string) error {
 	return nil
 }
 
+// outdated reports whether a column of the frontend's new schema belongs to an index that an earlier clause of the statement
+// has given another name. The frontend's schema is from before all clauses; it lacks the columns of indexes made by them.
+func (t *Table) outdated(c, added *sql.Column) bool {
+	return c.HiddenSystem && !isRowID(c) && t.info.shape.column(c.Name) < 0 && (added == nil || !strings.EqualFold(added.Name, c.Name))
+}
+
 // autoHasKey reports whether the AUTO_INCREMENT column, if there is one, comes first in a key.
 func (s *shape) autoHasKey() bool {
 	for _, c := range s.Columns {
@@ -189,8 +216,10 @@ type rewriter struct {
 	info   *tableInfo // of the new table
 	into   *engine.Rebuild
 	alone  *engine.Alteration // all that the statement does; nil: the rewriting is one step of it
-	places []int              // where a row has its visible columns
-	done   bool
+	places []int              // where a row has its columns
+
+	computed []sql.Expression // those of the columns behind, over the row
+	done     bool
 }
 
 var _ sql.RowInserter = (*rewriter)(nil)
@@ -210,7 +239,7 @@ func (t *Table) beginRewrite(ctx *sql.Context, s *shape) (*rewriter, error) {
 		if codecs[i], err = newCodec(typ); err != nil {
 			return nil, err
 		}
-		columns[i] = &sql.Column{Name: c.Name, Type: typ, Nullable: c.Nullable, AutoIncrement: c.AutoIncrement}
+		columns[i] = &sql.Column{Name: c.Name, Type: typ, Nullable: c.Nullable, AutoIncrement: c.AutoIncrement, HiddenSystem: c.Hidden}
 	}
 	l, err := newLayout(s, columns, codecs)
 	if err != nil {
@@ -263,9 +292,16 @@ func (t *Table) spread(ctx *sql.Context, l layout) (lsm.Sharding, error) {
 
 // Insert implements sql.RowInserter.
 func (w *rewriter) Insert(ctx *sql.Context, row sql.Row) error {
-	picked := make(sql.Row, len(w.places), len(w.places)+1)
+	picked := make(sql.Row, len(w.places), len(w.places)+len(w.computed)+1)
 	for i, p := range w.places {
 		picked[i] = row[p]
+	}
+	for _, e := range w.computed {
+		v, err := e.Eval(ctx, picked)
+		if err != nil {
+			return err
+		}
+		picked = append(picked, v)
 	}
 	if w.info.rowID >= 0 {
 		picked = append(picked, nil)
@@ -275,6 +311,40 @@ func (w *rewriter) Insert(ctx *sql.Context, row sql.Row) error {
 		return err
 	}
 	return w.put(ctx, phys, picked)
+}
+
+// expressions returns what the generated columns from a position on are computed by, over rows of all columns.
+func (t *Table) expressions(ctx *sql.Context, columns []shapeColumn, from int) (list []sql.Expression, err error) {
+	defer func() {
+		if r := recover(); r != nil { // Why: so the frontend's builder reports what it cannot resolve
+			err = fmt.Errorf("generated columns of %s: %v: %w", t.Name(), r, errs.ErrInvalid)
+		}
+	}()
+	schema := make(sql.Schema, len(columns))
+	for i, c := range columns {
+		typ, err := parseType(ctx, c.Type, c.Collation)
+		if err != nil {
+			return nil, err
+		}
+		schema[i] = &sql.Column{Name: c.Name, Type: typ, Nullable: c.Nullable, Source: t.Name(), DatabaseSource: t.Database(),
+			Generated: unresolvedDefault(c.Generated), Virtual: c.Virtual, HiddenSystem: c.Hidden}
+	}
+	b := planbuilder.NewBuilderForColumnDefaultResolution(ctx, sql.EngineOverrides{})
+	schema = b.ResolveSchemaDefaults(t.Database(), t.Name(), schema)
+	for _, c := range schema[from:] {
+		e, _, err := transform.Expr(ctx, c.Generated, func(_ *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+			f, ok := e.(*expression.GetField)
+			if !ok {
+				return e, transform.SameTree, nil
+			}
+			return f.WithIndex(schema.IndexOfColName(f.Name())), transform.NewTree, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
 }
 
 // put adds a physical row, whose hidden columns are still to be filled in. row is for messages.
