@@ -48,6 +48,9 @@ func NewSession(base *sql.BaseSession, p *Provider) *Conn {
 	return c
 }
 
+// Of reports whether the session's databases are those of p.
+func (c *Conn) Of(p *Provider) bool { return c.provider == p }
+
 // connOf returns the session of a context; every context of this server has one of ours.
 func connOf(ctx *sql.Context) *Conn {
 	c, _ := ctx.Session.(*Conn)

@@ -163,6 +163,8 @@ func describeColumn(row sql.Row, c *sql.Column, sc *shapeColumn) sql.Row {
 	switch {
 	case sc.AutoIncrement:
 		extra = "auto_increment"
+	case sc.Generated != nil && sc.Virtual:
+		extra = "VIRTUAL GENERATED"
 	case sc.Generated != nil:
 		extra = "STORED GENERATED"
 	case sc.Default != nil && !isLiteralText(*sc.Default):

@@ -19,6 +19,7 @@ import (
 type tableUse struct {
 	db, table, alias string
 	mode             lock.Mode
+	related          bool // the statement does not name it: a foreign key ties it to one that it names
 }
 
 // statementKind says what the admission of a statement has to do besides taking metadata locks.
@@ -141,6 +142,20 @@ func (w *useWalk) addDDL(d *sqlparser.DDL) {
 			w.add(n, "", lock.X)
 		}
 	}
+	if d.TableSpec != nil {
+		for _, x := range d.TableSpec.Constraints {
+			if fk, ok := x.Details.(*sqlparser.ForeignKeyDefinition); ok {
+				parent, before := fk.ReferencedTable, len(w.uses)
+				if parent.DbQualifier.IsEmpty() {
+					parent.DbQualifier = d.Table.DbQualifier
+				}
+				w.add(parent, "", lock.X)
+				if len(w.uses) > before {
+					w.uses[before].related = true
+				}
+			}
+		}
+	}
 	if d.OptLike != nil {
 		for _, n := range d.OptLike.LikeTables {
 			w.add(n, "", lock.IS)
@@ -245,6 +260,56 @@ func (c *Conn) isStored(u tableUse) bool {
 	return c.inCommand() && u.db != "" && !strings.EqualFold(u.db, sql.InformationSchemaDatabaseName) && !strings.EqualFold(u.db, "mysql")
 }
 
+// tiesTables reports whether a DDL statement may change what a foreign key says, or is about a table as a whole.
+func tiesTables(stmt sqlparser.Statement) bool {
+	s, ok := stmt.(*sqlparser.AlterTable)
+	if !ok {
+		return true
+	}
+	return slices.ContainsFunc(s.Statements, func(d *sqlparser.DDL) bool {
+		column := d.ColumnAction != "" && !strings.EqualFold(d.ColumnAction, sqlparser.AddStr)
+		return column || d.ConstraintAction != "" || strings.EqualFold(d.Action, sqlparser.RenameStr)
+	})
+}
+
+// related adds the parents and children of the tables that the statement defines. Why: who writes to a parent looks for its
+// children while it is planned, and to a child for its parents.
+func (c *Conn) related(ctx *sql.Context, uses []tableUse) ([]tableUse, error) {
+	w := useWalk{uses: uses}
+	add := func(db, table string) {
+		before := len(w.uses)
+		w.add(sqlparser.TableName{DbQualifier: sqlparser.NewTableIdent(db), Name: sqlparser.NewTableIdent(table)}, "", lock.X)
+		if len(w.uses) > before {
+			w.uses[before].related = true
+		}
+	}
+	refs, err := c.provider.references(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range uses {
+		if u.mode != lock.X {
+			continue
+		}
+		for _, fk := range refs.byParent[parentKey(u.db, u.table)] {
+			add(fk.Database, fk.Table)
+		}
+		d := c.provider.engine.Catalog().Database(u.db)
+		if d == nil || d.Table(u.table) == nil {
+			continue
+		}
+		info, err := c.provider.info(ctx, d.Table(u.table))
+		if err != nil {
+			return nil, err
+		}
+		for _, fk := range info.shape.ForeignKeys {
+			parent := fk.constraint(d.Name, u.table)
+			add(parent.ParentDatabase, parent.ParentTable)
+		}
+	}
+	return w.uses, nil
+}
+
 // admitDDL commits what is open and locks the names against everybody else until the statement ends.
 func (c *Conn) admitDDL(ctx *sql.Context, uses []tableUse) error {
 	if t, ok := c.GetTransaction().(*transaction); ok && t != nil && t.IsReadOnly() {
@@ -256,6 +321,12 @@ func (c *Conn) admitDDL(ctx *sql.Context, uses []tableUse) error {
 	if err := c.implicitCommit(ctx); err != nil {
 		return err
 	}
+	if tiesTables(c.stmt.marked) {
+		var err error
+		if uses, err = c.related(ctx, uses); err != nil {
+			return err
+		}
+	}
 	slices.SortFunc(uses, func(a, b tableUse) int { // Why: two statements on the same tables must not meet half-way
 		return strings.Compare(foldName(a.db)+"\x00"+foldName(a.table), foldName(b.db)+"\x00"+foldName(b.table))
 	})
@@ -265,7 +336,7 @@ func (c *Conn) admitDDL(ctx *sql.Context, uses []tableUse) error {
 		if !c.isStored(u) {
 			continue
 		}
-		if c.tables != nil && u.mode == lock.X {
+		if c.tables != nil && u.mode == lock.X && !u.related {
 			if err := c.checkDefines(u); err != nil {
 				return err
 			}

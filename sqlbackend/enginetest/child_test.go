@@ -21,7 +21,10 @@ const (
 // Values of envStore.
 const (
 	storeFrontend = "frontend" // the frontend's own tables in memory
+	storeFlushed  = "flushed"  // ours, all rows in flushed generations before each statement
 	storeMerged   = "merged"   // ours, all rows in the base tables before each statement
+	storeReopened = "reopened" // ours, opened anew between the set-up of a script and what it asserts
+	storeWire     = "wire"     // ours, in memtables, through a server and its client
 )
 
 // childTest is the test that runs in child processes.

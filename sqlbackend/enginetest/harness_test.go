@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	kinds "gopkg.in/src-d/go-errors.v1"
 
 	"lancesql/engine"
+	"lancesql/engine/sched"
 	"lancesql/internal/objstore"
 	"lancesql/sqlbackend"
 )
@@ -34,6 +36,9 @@ type harness struct {
 	hung    map[string]bool
 	scripts []setup.SetupScript
 
+	wire     *gms.ServerQueryEngine // set if statements go through a server
+	objects  objstore.Store
+	engine   *engine.Engine
 	provider *sqlbackend.Provider
 	session  *sqlbackend.Conn
 	nextID   uint32
@@ -61,12 +66,11 @@ func (h *harness) Setup(data ...[]setup.SetupScript) {
 
 // NewEngine implements gms.Harness.
 func (h *harness) NewEngine(t *testing.T) (gms.QueryEngine, error) {
-	e, err := engine.Open(context.Background(), engine.Config{Workers: engine.NoWorkers}, engine.Components{Store: objstore.NewMem()})
+	h.objects, h.session = objstore.NewMem(), nil
+	front, err := h.open()
 	if err != nil {
 		return nil, err
 	}
-	h.provider, h.session = sqlbackend.NewProvider(e), nil
-	front := sqlbackend.NewSQLEngine(e, h.provider)
 	front.Analyzer.Catalog.MySQLDb.AddRootAccount()
 	// The suites know the frontend's defaults, not MySQL's.
 	err = sql.SystemVariables.AssignValues(map[string]any{"local_infile": int8(1), "secure_file_priv": "", "sql_mode": sql.DefaultSqlMode,
@@ -75,7 +79,7 @@ func (h *harness) NewEngine(t *testing.T) (gms.QueryEngine, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &queryEngine{Engine: front, harness: h, close: func() error { return e.Close(context.Background()) }}
+	q := &queryEngine{Engine: front, harness: h}
 	scripts := h.scripts
 	if len(scripts) == 0 {
 		scripts = setup.MydbData
@@ -92,10 +96,26 @@ func (h *harness) NewEngine(t *testing.T) (gms.QueryEngine, error) {
 		return nil, err
 	}
 	h.session, h.nextID = nil, 0 // the suites know that theirs is connection 1
-	if h.bare {
+	switch {
+	case h.store == storeReopened:
+		return q, q.reopen()
+	case h.bare:
 		return front, nil
+	case h.store == storeWire:
+		h.wire, err = gms.NewServerQueryEngine(t, front, h.SessionBuilder())
+		return h.wire, err
 	}
 	return q, nil
+}
+
+// open opens the engine and the frontend over it.
+func (h *harness) open() (*sqle.Engine, error) {
+	e, err := engine.Open(context.Background(), engine.Config{Workers: engine.NoWorkers}, engine.Components{Store: h.objects})
+	if err != nil {
+		return nil, err
+	}
+	h.engine, h.provider = e, sqlbackend.NewProvider(e)
+	return sqlbackend.NewSQLEngine(e, h.provider), nil
 }
 
 func (h *harness) newSession(client sql.Client) *sqlbackend.Conn {
@@ -151,7 +171,11 @@ type plain struct{ gms.Harness }
 // EvaluateQueryResults implements gms.ResultEvaluationHarness (I4).
 func (h *harness) EvaluateQueryResults(t *testing.T, expected []sql.Row, expectedCols []*sql.Column, sch sql.Schema, actual []sql.Row, query string, wrap queries.WrapBehavior) {
 	ctx := h.NewContext()
-	gms.CheckResults(ctx, t, plain{h}, exactRows(expected, actual), expectedCols, sch, actual, query, nil)
+	var through gms.QueryEngine // nil, not a nil pointer
+	if h.wire != nil {
+		through = h.wire
+	}
+	gms.CheckResults(ctx, t, plain{h}, exactRows(expected, actual), expectedCols, sch, actual, query, through)
 }
 
 // exactRows returns expected with DECIMALs in place of DOUBLEs in the columns that are DECIMAL in actual, at their scale.
@@ -191,6 +215,10 @@ func exactRows(expected, actual []sql.Row) []sql.Row {
 
 // EvaluateExpectedError implements gms.ResultEvaluationHarness.
 func (h *harness) EvaluateExpectedError(t *testing.T, expected string, err error) {
+	if h.wire != nil {
+		require.Error(t, err) // a client sees MySQL's text
+		return
+	}
 	require.Equal(t, expected, err.Error())
 }
 
@@ -209,12 +237,15 @@ func errorNumber(err error) int { return sql.CastSQLError(sqlbackend.MapError(er
 type queryEngine struct {
 	*sqle.Engine
 	harness *harness
-	close   func() error
 	dirty   bool
+	setup   bool                                  // the last statement was one of a set-up
+	anew    map[*sqlbackend.Conn]*sqlbackend.Conn // the sessions of those from before the engine was opened anew
 }
 
 // Close implements gms.QueryEngine.
-func (q *queryEngine) Close() error { return errors.Join(q.Engine.Close(), q.close()) }
+func (q *queryEngine) Close() error {
+	return errors.Join(q.Engine.Close(), q.harness.engine.Close(context.Background()))
+}
 
 // Query implements gms.QueryEngine.
 func (q *queryEngine) Query(ctx *sql.Context, text string) (sql.Schema, sql.RowIter, *sql.QueryFlags, error) {
@@ -224,6 +255,9 @@ func (q *queryEngine) Query(ctx *sql.Context, text string) (sql.Schema, sql.RowI
 // QueryWithBindings implements gms.QueryEngine.
 func (q *queryEngine) QueryWithBindings(ctx *sql.Context, text string, parsed sqlparser.Statement, bindings map[string]sqlparser.Expr, flags *sql.QueryFlags) (s sql.Schema, it sql.RowIter, f *sql.QueryFlags, err error) {
 	defer caught(&err)
+	if err := q.between(ctx); err != nil {
+		return nil, nil, nil, err
+	}
 	if err := q.settle(ctx); err != nil {
 		return nil, nil, nil, err
 	}
@@ -261,13 +295,87 @@ func begin(ctx *sql.Context) (end func(), err error) {
 }
 
 // settle brings what was written where the run wants it to be before the next statement: with "merged", into the base
-// tables, unless a transaction is open.
+// tables, with "flushed" into generations, unless a transaction is open.
 func (q *queryEngine) settle(ctx *sql.Context) error {
-	if q.harness.store != storeMerged || !q.dirty || ctx.GetTransaction() != nil {
+	if !q.dirty || ctx.GetTransaction() != nil {
 		return nil
 	}
 	q.dirty = false
-	return q.harness.provider.FlushTables(ctx, nil)
+	switch q.harness.store {
+	case storeMerged:
+		return q.harness.provider.FlushTables(ctx, nil)
+	case storeFlushed:
+		e := q.harness.engine
+		for _, d := range e.Catalog().Databases() {
+			for _, t := range d.Tables() {
+				if err := errors.Join(e.Freeze(ctx, t), e.RunUpkeep(ctx, t, sched.Flush)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// between opens the engine anew after the last statement of a script's set-up.
+func (q *queryEngine) between(ctx *sql.Context) error {
+	if q.harness.store != storeReopened {
+		return nil
+	}
+	was := q.setup
+	if q.setup = insideSetup(); was && !q.setup && ctx.GetTransaction() == nil {
+		if err := q.reopen(); err != nil {
+			return err
+		}
+	}
+	if c, ok := ctx.Session.(*sqlbackend.Conn); ok {
+		ctx.Session = q.session(c)
+	}
+	return nil
+}
+
+// insideSetup reports whether the suite runs the statement for its effect alone.
+func insideSetup() bool {
+	pcs := make([]uintptr, 16)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, ".RunQueryWithContext") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// reopen closes the engine and opens it anew over the same objects. Accounts, which nobody has stored, stay.
+func (q *queryEngine) reopen() error {
+	accounts := q.Engine.Analyzer.Catalog.MySQLDb
+	if err := q.Close(); err != nil {
+		return err
+	}
+	front, err := q.harness.open()
+	if err != nil {
+		return err
+	}
+	front.Analyzer.Catalog.MySQLDb = accounts
+	q.Engine, q.anew = front, make(map[*sqlbackend.Conn]*sqlbackend.Conn)
+	if c := q.harness.session; c != nil {
+		q.harness.session = q.session(c)
+	}
+	return nil
+}
+
+// session returns the session of a connection that may be from before the engine was opened anew: its variables stay.
+func (q *queryEngine) session(c *sqlbackend.Conn) *sqlbackend.Conn {
+	if q.anew == nil || c.Of(q.harness.provider) {
+		return c
+	}
+	if q.anew[c] == nil {
+		q.anew[c] = sqlbackend.NewSession(c.BaseSession, q.harness.provider)
+	}
+	return q.anew[c]
 }
 
 func (q *queryEngine) run(ctx *sql.Context, text string) error {
