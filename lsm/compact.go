@@ -93,9 +93,9 @@ func (t *Table) Compact(ctx context.Context, h Hooks, o Compaction) (done Compac
 	defer t.rewriteMu.Unlock()
 	lost := 0
 	for range compactRoundsMax {
-		step, err := t.compactBase(ctx, h, o)
+		step, err := t.compactBase(ctx, h, o, false)
 		for ; errors.Is(err, errs.ErrConflict) && lost < rewriteAttemptsMax; lost++ {
-			step, err = t.compactBase(ctx, h, o)
+			step, err = t.compactBase(ctx, h, o, true) // Why: merges of a small table may delete all that was copied, for ever
 		}
 		if err != nil {
 			return done, err

@@ -31,10 +31,16 @@ type rewriting struct {
 // rewriteGroup is old fragments, as they were read, and the new ones with their live rows.
 type rewriteGroup struct{ old, written []*table.Fragment }
 
-// compactBase is one commit of a compaction, taken in. errs.ErrConflict: nothing is done because somebody else has committed, or
-// merges have deleted too much of what was copied.
-func (t *Table) compactBase(ctx context.Context, h Hooks, o Compaction) (done table.Compacted, err error) {
+// compactBase is one commit of a compaction, taken in. Merges go on while rows are copied, unless hold. errs.ErrConflict: nothing
+// is done because somebody else has committed, or merges have deleted too much of what was copied.
+func (t *Table) compactBase(ctx context.Context, h Hooks, o Compaction, hold bool) (done table.Compacted, err error) {
+	t.mergeMu.Lock()
 	r, err := t.beginRewrite(ctx, h)
+	if !hold {
+		t.mergeMu.Unlock()
+	} else {
+		defer t.mergeMu.Unlock()
+	}
 	if err != nil {
 		return done, err
 	}
@@ -53,12 +59,15 @@ func (t *Table) compactBase(ctx context.Context, h Hooks, o Compaction) (done ta
 			return done, err
 		}
 	}
-	return r.commit(ctx, h)
+	if !hold {
+		t.mergeMu.Lock()
+		defer t.mergeMu.Unlock()
+	}
+	return r.commitLocked(ctx, h)
 }
 
+// beginRewrite pins what is to be copied. The caller holds mergeMu.
 func (t *Table) beginRewrite(ctx context.Context, h Hooks) (*rewriting, error) {
-	t.mergeMu.Lock()
-	defer t.mergeMu.Unlock()
 	if _, err := t.adopt(ctx, h); err != nil {
 		return nil, fmt.Errorf("adopt outside commits: %w", err)
 	}
@@ -97,11 +106,9 @@ func (r *rewriting) copy(ctx context.Context, old []*table.Fragment) error {
 	return nil
 }
 
-// commit puts the copies in the place of the old fragments.
-func (r *rewriting) commit(ctx context.Context, h Hooks) (done table.Compacted, err error) {
+// commitLocked puts the copies in the place of the old fragments. The caller holds mergeMu.
+func (r *rewriting) commitLocked(ctx context.Context, h Hooks) (done table.Compacted, err error) {
 	t := r.t
-	t.mergeMu.Lock()
-	defer t.mergeMu.Unlock()
 	if _, err := t.adopt(ctx, h); err != nil {
 		t.discardRewrite(ctx, r.sink, nil)
 		return done, fmt.Errorf("adopt outside commits: %w", err)
