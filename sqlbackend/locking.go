@@ -44,7 +44,7 @@ func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlp
 			}
 		}
 	}
-	resolveTimeTypes(stmt)
+	resolveTypes(stmt)
 	if !strings.Contains(text, shareMark) {
 		return injectTransaction(stmt)
 	}
@@ -165,7 +165,8 @@ func rewriteClauses(query string, options sqlparser.ParserOptions) string {
 	if text := rewriteStart(query, options); text != query {
 		return text
 	}
-	for _, rewrite := range []func(string, sqlparser.ParserOptions) string{rewriteDo, rewriteInsertSet, rewriteHints, rewriteShare} {
+	for _, rewrite := range []func(string, sqlparser.ParserOptions) string{rewriteDo, rewriteInsertSet, rewriteHints, rewriteIndexTypes,
+		rewriteShare} {
 		query = rewrite(query, options)
 	}
 	return rewriteWords(query, options)

@@ -41,7 +41,7 @@ func TestKeepWildcards(t *testing.T) {
 }
 
 func TestRewriteStatements(t *testing.T) {
-	rewriters := map[string]func(string, sqlparser.ParserOptions) string{"do": rewriteDo, "set": rewriteInsertSet, "hint": rewriteHints}
+	rewriters := map[string]func(string, sqlparser.ParserOptions) string{"do": rewriteDo, "set": rewriteInsertSet, "hint": rewriteHints, "index": rewriteIndexTypes}
 	for _, c := range [][3]string{
 		{"do", "DO 1", "SET @`lancesql do` = (1)"},
 		{"do", " /* x */ do sleep(1), f(a, ','), 'x; y' ; SELECT 1", "SET @`lancesql do` = (sleep(1)), @`lancesql do` = (f(a, ',')), @`lancesql do` = ('x; y') ; SELECT 1"},
@@ -55,6 +55,10 @@ func TestRewriteStatements(t *testing.T) {
 		{"set", "INSERT INTO c SELECT 1 AS a", ""},
 		{"hint", "SELECT * FROM t USE INDEX FOR ORDER BY (a) WHERE 1", "SELECT * FROM t USE INDEX (a) WHERE 1"},
 		{"hint", "SELECT * FROM t FORCE KEY FOR JOIN (a,b), u IGNORE INDEX for group by (`c`)", "SELECT * FROM t FORCE KEY (a,b), u IGNORE INDEX (`c`)"},
+		{"index", "CREATE TABLE t (a INT, PRIMARY KEY (a) USING BTREE, KEY k USING HASH (a) COMMENT 'USING BTREE')",
+			"CREATE TABLE t (a INT, PRIMARY KEY (a), KEY k (a) COMMENT 'USING BTREE')"},
+		{"index", "CREATE INDEX k USING btree ON t (a)", "CREATE INDEX k ON t (a)"},
+		{"index", "CREATE TABLE c AS SELECT * FROM a JOIN b USING (btree)", ""},
 		{"hint", "SELECT 'USE INDEX FOR JOIN (a)' FROM t USE INDEX (a) FOR UPDATE", ""},
 	} {
 		want := c[2]

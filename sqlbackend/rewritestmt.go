@@ -195,6 +195,27 @@ func rewriteInsertSet(query string, options sqlparser.ParserOptions) string {
 	return query[:list[set-1].to] + " (" + strings.Join(columns, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")" + query[list[as-1].to:]
 }
 
+// rewriteIndexTypes drops USING BTREE and USING HASH from definitions, which the frontend's grammar knows in some places only.
+// Indexes are what they are here, as in InnoDB.
+func rewriteIndexTypes(query string, options sqlparser.ParserOptions) string {
+	if word := firstWord(query); !strings.EqualFold(word, "create") && !strings.EqualFold(word, "alter") || !containsFold(query, "using") {
+		return query
+	}
+	list, ok := statementTokens(query, options)
+	if !ok {
+		return query
+	}
+	var out strings.Builder
+	done := 0
+	for i := 0; i+1 < len(list); i++ {
+		if list[i].kind == sqlparser.USING && list[i+1].isWord("btree", "hash") {
+			out.WriteString(query[done:list[i].from])
+			done = list[i+1].to
+		}
+	}
+	return out.String() + query[done:]
+}
+
 // rewriteHints drops FOR JOIN, FOR ORDER BY and FOR GROUP BY from index hints, which the frontend's grammar lacks. A hint
 // changes no result.
 func rewriteHints(query string, options sqlparser.ParserOptions) string {

@@ -162,14 +162,18 @@ func (t timeType) SQL(_ *sql.Context, dest []byte, v any) (sqltypes.Value, error
 	return sqltypes.MakeTrusted(sqltypes.Time, text), nil
 }
 
-// resolveTimeTypes gives the columns of a definition their TIME(n) before the frontend refuses it.
-func resolveTimeTypes(stmt sqlparser.Statement) {
+// resolveTypes gives the columns of a definition their TIME(n) before the frontend refuses it, and the binary collation that
+// the attribute BINARY asks for, which the frontend forgets.
+func resolveTypes(stmt sqlparser.Statement) {
 	switch s := stmt.(type) {
 	case *sqlparser.DDL:
 		if s.TableSpec == nil {
 			return
 		}
 		for _, c := range s.TableSpec.Columns {
+			if c.Type.BinaryCollate && c.Type.Collate == "" && (c.Type.Charset == "" || strings.EqualFold(c.Type.Charset, charsetName)) {
+				c.Type.Collate = "utf8mb4_bin"
+			}
 			if !strings.EqualFold(c.Type.Type, "time") {
 				continue
 			}
@@ -183,7 +187,7 @@ func resolveTimeTypes(stmt sqlparser.Statement) {
 		}
 	case *sqlparser.AlterTable:
 		for _, d := range s.Statements {
-			resolveTimeTypes(d)
+			resolveTypes(d)
 		}
 	}
 }
