@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/apd/v3"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	sqle "github.com/dolthub/go-mysql-server"
 	gms "github.com/dolthub/go-mysql-server/enginetest"
 	"github.com/dolthub/go-mysql-server/enginetest/queries"
@@ -24,6 +25,7 @@ import (
 
 	"lancesql/engine"
 	"lancesql/engine/sched"
+	"lancesql/internal/logfile"
 	"lancesql/internal/objstore"
 	"lancesql/sqlbackend"
 )
@@ -38,6 +40,7 @@ type harness struct {
 
 	wire     *gms.ServerQueryEngine // set if statements go through a server
 	objects  objstore.Store
+	files    vfs.FS // of the journal
 	engine   *engine.Engine
 	provider *sqlbackend.Provider
 	session  *sqlbackend.Conn
@@ -66,7 +69,7 @@ func (h *harness) Setup(data ...[]setup.SetupScript) {
 
 // NewEngine implements gms.Harness.
 func (h *harness) NewEngine(t *testing.T) (gms.QueryEngine, error) {
-	h.objects, h.session = objstore.NewMem(), nil
+	h.objects, h.files, h.session = objstore.NewMem(), vfs.NewMem(), nil
 	front, err := h.open()
 	if err != nil {
 		return nil, err
@@ -110,7 +113,14 @@ func (h *harness) NewEngine(t *testing.T) (gms.QueryEngine, error) {
 
 // open opens the engine and the frontend over it.
 func (h *harness) open() (*sqle.Engine, error) {
-	e, err := engine.Open(context.Background(), engine.Config{Workers: engine.NoWorkers}, engine.Components{Store: h.objects})
+	components := engine.Components{Store: h.objects}
+	if h.store == storeReopened { // without a journal counters end with the process
+		var err error
+		if components.Journal, err = logfile.Open(h.files, "/journal"); err != nil {
+			return nil, err
+		}
+	}
+	e, err := engine.Open(context.Background(), engine.Config{Workers: engine.NoWorkers}, components)
 	if err != nil {
 		return nil, err
 	}
