@@ -44,6 +44,23 @@ func (e *Engine) Optimize(ctx context.Context, id TableID) (done Optimized, err 
 	return done, err
 }
 
+// CatchUpIndexes builds what BITMAP and BLOOMFILTER indexes and zone maps lack over the base of a table.
+func (e *Engine) CatchUpIndexes(ctx context.Context, id TableID) error {
+	return e.withTable(ctx, id, func(ot *openTable) error {
+		ot.tune()
+		_, err := ot.table.CatchUp(ctx, e.mergeHooks())
+		return err
+	})
+}
+
+// DropScanIndex takes a BITMAP or BLOOMFILTER index out of the base of a table, whose definition has it no more.
+func (e *Engine) DropScanIndex(ctx context.Context, id TableID, name string) error {
+	return e.withTable(ctx, id, func(ot *openTable) error {
+		ot.tune()
+		return ot.table.DropScanIndex(ctx, e.mergeHooks(), name)
+	})
+}
+
 // Recluster drains a table and rewrites its base so that rows of near values of some columns lie together: see
 // lsm.Table.Recluster. Writers go on meanwhile.
 func (e *Engine) Recluster(ctx context.Context, id TableID, o lsm.Recluster) (done lsm.Reclustered, err error) {

@@ -74,7 +74,7 @@ func (r *fileReader) open() error {
 		ids = append(ids, r.tomb)
 	}
 	if len(ids) == 0 {
-		r.rows = &countReader{schema: r.inner, at: r.from, to: r.to, step: uint64(r.scan.rows)}
+		r.rows = &countReader{schema: arrow.NewSchema(nil, nil), at: r.from, to: r.to, step: uint64(r.scan.rows)}
 		return nil
 	}
 	var err error

@@ -61,7 +61,8 @@ type Compaction struct {
 	Groups int
 	// RemapFrom rewrites index segments whose rows have moved at least this many times; 0 = none.
 	RemapFrom int
-	// CatchUp gives fragments their zones as soon as the rows that wait for them fill one.
+	// CatchUp gives fragments their zones as soon as the rows that wait for them fill one, and their place in BITMAP and
+	// BLOOMFILTER indexes.
 	CatchUp bool
 	NoWait  bool // nothing is done while another compaction or a recluster runs
 }
@@ -73,6 +74,9 @@ type Compacted struct {
 	CaughtUp int // index segments added for fragments that had been without
 	Trimmed  int // steps of the reuse history forgotten
 }
+
+// catchUpMax bounds the segments that one call adds for fragments that had been without.
+const catchUpMax = 1 << 12
 
 // compactRoundsMax bounds how often what a compaction left is looked at again.
 const compactRoundsMax = 8
@@ -113,15 +117,10 @@ func (t *Table) Compact(ctx context.Context, h Hooks, o Compaction) (done Compac
 	if _, err := t.adopt(ctx, h); err != nil {
 		return done, fmt.Errorf("adopt outside commits: %w", err)
 	}
-	for o.CatchUp {
-		n, err := t.catchUp(ctx, h)
-		if err != nil {
+	for n := 1; o.CatchUp && n > 0 && done.CaughtUp < catchUpMax; done.CaughtUp += n {
+		if n, err = t.catchUp(ctx, h); err != nil {
 			return done, err
 		}
-		if n == 0 {
-			break
-		}
-		done.CaughtUp += n
 	}
 	if o.RemapFrom <= 0 {
 		return done, nil
@@ -145,6 +144,23 @@ func (t *Table) Compact(ctx context.Context, h Hooks, o Compaction) (done Compac
 	return done, t.takeIn(ctx, h, v, last, n, stays(v.base))
 }
 
+// CatchUp commits segments over fragments of the base that scans have none for: see Compaction.CatchUp. Merges come between.
+func (t *Table) CatchUp(ctx context.Context, h Hooks) (segments int, err error) {
+	for n := 1; n > 0 && err == nil && segments < catchUpMax; segments += n {
+		n, err = t.catchUpOnce(ctx, h)
+	}
+	return segments, err
+}
+
+func (t *Table) catchUpOnce(ctx context.Context, h Hooks) (int, error) {
+	t.mergeMu.Lock()
+	defer t.mergeMu.Unlock()
+	if _, err := t.adopt(ctx, h); err != nil {
+		return 0, fmt.Errorf("adopt outside commits: %w", err)
+	}
+	return t.catchUp(ctx, h)
+}
+
 // catchUp commits segments over fragments that scans have none for, and returns how many.
 func (t *Table) catchUp(ctx context.Context, h Hooks) (int, error) {
 	v, err := t.newest()
@@ -156,7 +172,14 @@ func (t *Table) catchUp(ctx context.Context, h Hooks) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	change, err := zones.finish(ctx, zoneBatch{gone: roaring.New(), rows: int64(zones.zoneRows()), read: true})
+	none := roaring.New()
+	change, err := zones.finish(ctx, zoneBatch{gone: none, rows: int64(zones.zoneRows()), read: true})
+	for _, s := range t.scanBuilders(ctx, v.base, 0, indexes.Bitmap, indexes.Bloom) {
+		if err == nil {
+			err = s.finish(none, true, &change)
+		}
+		s.abort()
+	}
 	if err != nil || len(change.added) == 0 {
 		t.discardSegments(ctx, change.added)
 		return 0, err
@@ -217,15 +240,48 @@ func (t *Table) remap(ctx context.Context, v *Version, from int) (*table.Dataset
 	})
 	n := 0
 	ds := v.base.ds
+	rewrite := func(id uuid.UUID, write func(ctx context.Context, moved *fragreuse.Translation) (table.IndexEntry, error)) error {
+		next, done, err := fragreuse.Remap(ctx, ds, id, fragreuse.Options{}, func(ctx context.Context, _ table.IndexEntry, moved *fragreuse.Translation) (table.IndexEntry, error) {
+			return write(ctx, moved)
+		})
+		if err != nil {
+			return err
+		}
+		if ds = next; done {
+			n++
+		}
+		return nil
+	}
 	for _, u := range due {
-		next, done, err := fragreuse.Remap(ctx, ds, u.entry.UUID, fragreuse.Options{}, func(ctx context.Context, _ table.IndexEntry, moved *fragreuse.Translation) (table.IndexEntry, error) {
+		err := rewrite(u.entry.UUID, func(ctx context.Context, moved *fragreuse.Translation) (table.IndexEntry, error) {
 			return t.rewriteSegment(ctx, u, moved)
 		})
 		if err != nil {
 			return ds, n, err
 		}
-		if ds = next; done {
-			n++
+	}
+	for c, segs := range v.base.scans {
+		for _, s := range segs {
+			if s.moved == nil || s.moved.Steps() < from {
+				continue
+			}
+			x, err := s.load(ctx, t, t.physical.Field(c).Type)
+			if err != nil || x == nil {
+				return ds, n, err
+			}
+			err = rewrite(s.entry.UUID, func(ctx context.Context, _ *fragreuse.Translation) (table.IndexEntry, error) {
+				// Its own coverage is that of a segment that answers for all of it.
+				w := &scanBuilder{t: t, b: v.base, def: ScanIndex{Name: s.entry.Name, Column: c, Kind: s.kind}, ctx: ctx, cover: roaring.New()}
+				defer w.abort()
+				if err := w.join(s, s.moved.Coverage()); err != nil {
+					return table.IndexEntry{}, err
+				}
+				entry, _, err := w.write()
+				return entry, err
+			})
+			if err != nil {
+				return ds, n, err
+			}
 		}
 	}
 	return ds, n, nil

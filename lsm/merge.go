@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"lancesql/indexes"
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
 	"lancesql/lance/rowaddr"
@@ -67,6 +68,7 @@ type fold struct {
 	copied  int                        // rows
 	indexes []*segmentBuilder          // of all indexes
 	zones   *zoneFeed
+	scans   []*scanBuilder
 	sink    *fragmentSink
 }
 
@@ -100,6 +102,11 @@ func (t *Table) mergeOnce(ctx context.Context) (err error) {
 	f.sink = &fragmentSink{ds: v.base.ds, rows: t.tuning().FragmentRows, feeds: []rowFeed{f.zones}}
 	for _, s := range f.indexes {
 		f.sink.feeds = append(f.sink.feeds, s)
+	}
+	f.scans = t.scanBuilders(ctx, v.base, uint32(v.base.ds.NextFragmentID()), indexes.Bitmap, indexes.Bloom)
+	for _, s := range f.scans {
+		f.sink.feeds = append(f.sink.feeds, s)
+		defer s.abort()
 	}
 	defer f.sink.abort()
 	if err := f.copyRows(ctx); err != nil {
@@ -254,6 +261,11 @@ func (f *fold) commit(ctx context.Context) (*table.Dataset, error) {
 		gone.Add(uint32(id))
 	}
 	change, err := f.zones.finish(ctx, zoneBatch{gone: gone, first: uint32(b.ds.NextFragmentID()), rows: f.zones.options.EveryRows, read: true})
+	for _, s := range f.scans {
+		if err == nil {
+			err = s.finish(gone, true, &change)
+		}
+	}
 	op.NewIndexes, op.ReplacedIndexes = append(op.NewIndexes, change.added...), append(op.ReplacedIndexes, change.replaced...)
 	if err != nil {
 		f.t.discardSegments(ctx, op.NewIndexes)

@@ -16,6 +16,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/require"
 
+	"lancesql/indexes"
 	"lancesql/indexes/pkstore"
 	"lancesql/internal/arrowx"
 	"lancesql/internal/objstore"
@@ -78,6 +79,8 @@ type model struct {
 	noIndexes bool // secondary ones
 
 	zones  lsm.ZoneMapOptions
+	scans  []lsm.ScanIndex
+	rows   int64      // of a fragment; 0: nine
 	spared sparedRows // by zone maps, over all filtered scans
 }
 
@@ -103,6 +106,10 @@ func newModelOn(t *testing.T, seed uint64, st objstore.Store) *model {
 	m.zones = lsm.ZoneMapOptions{RowsPerZone: 4, EveryRows: 6 * int64(seed%2), Off: seed%6 == 5}
 	if m.zones.EveryRows == 0 {
 		m.zones.EveryRows = -1
+	}
+	if seed%2 == 1 {
+		m.scans = []lsm.ScanIndex{{Name: "map_n", Column: 2, Kind: indexes.Bitmap}, {Name: "bloom_n", Column: 2, Kind: indexes.Bloom},
+			{Name: "map_v", Column: 0, Kind: indexes.Bitmap}, {Name: "bloom_v", Column: 0, Kind: indexes.Bloom}}
 	}
 	sharding := lsm.Sharding{}
 	switch seed % 4 {
@@ -135,6 +142,7 @@ func (m *model) open() {
 	var err error
 	m.table, err = lsm.Open(m.t.Context(), m.openWith(m.store), "db/t.lance")
 	require.NoError(m.t, err)
+	m.table.Tune(lsm.Tuning{ZoneMaps: m.zones, Indexes: m.scans, FragmentRows: m.rows})
 	require.LessOrEqual(m.t, m.table.Evidence(), m.next)
 }
 

@@ -77,10 +77,16 @@ func (k *keyedScan) makePruner() error {
 		}
 		return w.Index == k.spec.Index.Index
 	})
-	if len(others) == 0 {
+	if len(others) > 0 {
+		if k.pruner.chosen, err = k.askIndexes(others, slices.Collect(k.s.v.all())); err != nil {
+			return err
+		}
+	}
+	if k.spec.Filter == nil {
 		return nil
 	}
-	k.pruner.chosen, err = k.askIndexes(others, slices.Collect(k.s.v.all()))
+	more, err := k.askBitmaps()
+	k.pruner.chosen = bothChoices(k.pruner.chosen, more)
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/uuid"
 
+	"lancesql/indexes"
 	"lancesql/indexes/fragreuse"
 	"lancesql/indexes/store"
 	"lancesql/internal/arrowx"
@@ -374,6 +375,11 @@ func (r *reclustering) copyRows(ctx context.Context) (err error) {
 	}
 	r.sink = &fragmentSink{ds: r.b.ds, rows: r.rows, feeds: []rowFeed{r.zones}}
 	defer r.sink.abort()
+	scans := r.scanBuilders(ctx)
+	for _, s := range scans {
+		r.sink.feeds = append(r.sink.feeds, s)
+		defer s.abort()
+	}
 	window, err := r.window(ctx)
 	if err != nil {
 		return err
@@ -383,10 +389,37 @@ func (r *reclustering) copyRows(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	for _, s := range scans {
+		entry, ok, err := s.write()
+		if err != nil {
+			return err
+		}
+		if ok {
+			r.added, r.names[s.def.Name] = append(r.added, entry), true
+		}
+	}
 	if r.o.Publish {
 		return r.writeRowMap(ctx)
 	}
 	return nil
+}
+
+// scanBuilders returns a builder for each BITMAP and BLOOMFILTER index that the table keeps or that somebody else made;
+// published, bitmaps follow through the history.
+func (r *reclustering) scanBuilders(ctx context.Context) []*scanBuilder {
+	defs := slices.Clone(r.t.tuning().Indexes)
+	for c, segs := range r.b.scans {
+		for _, s := range segs {
+			if !slices.ContainsFunc(defs, func(d ScanIndex) bool { return d.Name == s.entry.Name }) {
+				defs = append(defs, ScanIndex{Name: s.entry.Name, Column: c, Kind: s.kind})
+			}
+		}
+	}
+	kinds := []indexes.Kind{indexes.Bloom}
+	if !r.o.Publish {
+		kinds = append(kinds, indexes.Bitmap)
+	}
+	return r.t.buildersOf(ctx, r.b, uint32(r.first), defs, kinds)
 }
 
 // window is how many rows are put in order at a time.

@@ -8,6 +8,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"lancesql/indexes"
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
 	"lancesql/lance/rowaddr"
@@ -127,6 +128,16 @@ func (r *rewriting) commitLocked(ctx context.Context, h Hooks) (done table.Compa
 	// Invariant: zones never follow rows through the reuse history, so the version that moves rows has their new zones.
 	r.zones.b = v.base
 	change, err := r.zones.finish(ctx, zoneBatch{gone: gone, first: uint32(v.base.ds.NextFragmentID())})
+	// Why not bitmaps: they follow through the reuse history.
+	for _, s := range t.scanBuilders(ctx, v.base, uint32(v.base.ds.NextFragmentID()), indexes.Bloom) {
+		if err == nil {
+			err = s.takeWritten(r.sink.written)
+		}
+		if err == nil {
+			err = s.finish(gone, false, &change)
+		}
+		s.abort()
+	}
 	op.Added, op.Removed = change.added, change.replaced
 	if err != nil {
 		t.discardRewrite(ctx, r.sink, change.added)

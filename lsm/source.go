@@ -53,6 +53,7 @@ type base struct {
 	pk        *columnIndex   // over the primary key
 	secondary []*columnIndex // by place in Options.Indexes
 	zones     *zoneMaps
+	scans     scanIndexes
 	bare      bool      // there are fragments that pk does not cover: their keys are in memory
 	keys      *keySpace // key -> addresses of those, over several base versions; candidates must be checked
 }
@@ -84,6 +85,9 @@ func (t *Table) openBase(ctx context.Context, ds *table.Dataset, prev *base, key
 		return nil, err
 	}
 	if err := t.openZones(b, prev); err != nil {
+		return nil, err
+	}
+	if err := t.openScans(ctx, b, prev); err != nil {
 		return nil, err
 	}
 	b.bare = !t.keyless() && b.pk.covered.GetCardinality() < uint64(len(b.frags))

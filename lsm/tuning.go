@@ -5,6 +5,8 @@ package lsm
 type Tuning struct {
 	ZoneMaps     ZoneMapOptions
 	FragmentRows int64 // rows a fragment should have; 0: Options.RowsPerFragment
+	// Indexes are the BITMAP and BLOOMFILTER indexes to keep. One that is not named any more stays as it is, and is used.
+	Indexes []ScanIndex
 }
 
 // Tune changes how the table is written from the next merge or rewrite on.

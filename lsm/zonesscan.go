@@ -48,6 +48,13 @@ func (f *fullScan) plan() error {
 			return err
 		}
 	}
+	if f.spec.Filter != nil && len(b.frags) > 0 {
+		more, err := f.askBitmaps()
+		if err != nil {
+			return err
+		}
+		f.chosen = bothChoices(f.chosen, more)
+	}
 	f.planBase()
 	f.countPlan()
 	return nil
@@ -184,11 +191,11 @@ func (sc *scan) selectZones() (*zonemap.Selection, error) {
 	})
 	if err = errors.Join(failed, err); err != nil {
 		if errors.Is(err, errs.ErrInvalid) {
-			return nil, nil // the scan says so itself if it meets a row
+			return sc.askBlooms(nil) // the scan says so itself if it meets a row
 		}
 		return nil, err
 	}
-	return &sel, nil
+	return sc.askBlooms(&sel)
 }
 
 // zonesOf loads the zone map of a column.

@@ -39,9 +39,9 @@ func alters(n sql.Node) bool {
 // alter runs a statement of several steps to its end and commits it then.
 func (b *rootBuilder) alter(ctx *sql.Context, c *Conn, n sql.Node) (sql.RowIter, error) {
 	a := c.provider.engine.Alter()
-	c.stmt.altering = a
+	c.stmt.altering, c.stmt.altered = a, nil
 	defer func() {
-		c.stmt.altering = nil
+		c.stmt.altering, c.stmt.altered = nil, nil
 		_ = a.Abort(ctx) // after a panic; otherwise it has ended
 	}()
 	rows, err := b.run(ctx, n)
@@ -56,7 +56,19 @@ func (b *rootBuilder) alter(ctx *sql.Context, c *Conn, n sql.Node) (sql.RowIter,
 		return nil, err
 	}
 	c.provider.forgetDropped()
+	for _, f := range c.stmt.altered {
+		f(ctx)
+	}
 	return sql.RowsToRowIter(rows...), nil
+}
+
+// afterAlter has f called once the running DDL statement is committed.
+func (p *Provider) afterAlter(ctx *sql.Context, f func(*sql.Context)) {
+	if c := connOf(ctx); c != nil && c.stmt.altering != nil {
+		c.stmt.altered = append(c.stmt.altered, f)
+		return
+	}
+	f(ctx)
 }
 
 // run returns all rows of a plan.

@@ -222,8 +222,9 @@ func (t *Table) fieldOf(e sql.Expression, alias string) (int, bool) {
 }
 
 // filterable reports whether predicates compare the column's cells as the frontend compares its values.
-func (t *tableInfo) filterable(column int) bool {
-	typ := t.schema.Schema[column].Type
+func (t *tableInfo) filterable(column int) bool { return filterableType(t.schema.Schema[column].Type) }
+
+func filterableType(typ sql.Type) bool {
 	switch st := typ.(type) {
 	case sql.EnumType, sql.SetType:
 		return false

@@ -176,6 +176,11 @@ func newLayout(s *shape, columns sql.Schema, codecs []codec) (layout, error) {
 		fields[c] = markKey(fields[c], i+1)
 	}
 	for i := range s.Indexes {
+		if s.Indexes[i].Kind != "" {
+			if err := checkScanIndex(s.Indexes[i], columns, codecs, position); err != nil {
+				return l, err
+			}
+		}
 		if !s.Indexes[i].Kept {
 			continue
 		}

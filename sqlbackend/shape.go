@@ -87,6 +87,8 @@ type shapeIndex struct {
 	Unique  bool        `json:"unique,omitempty"`
 	Kept    bool        `json:"kept,omitempty"`
 	Hidden  string      `json:"hidden,omitempty"`
+	// Kind is bitmap or bloomfilter for an index that narrows scans of the base: it is not kept, and found by nobody else.
+	Kind string `json:"kind,omitempty"`
 }
 
 // shapeCheck is a CHECK constraint, evaluated by the frontend on every write.

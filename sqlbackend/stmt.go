@@ -12,15 +12,16 @@ import (
 
 // statement is what a session knows of the running statement. Its zero value is a plain consistent read.
 type statement struct {
-	begun     *engine.Txn        // the transaction in which the statement has begun; another one begins it anew
-	current   bool               // scans read what is newest (DML, locking reads)
-	bare      bool               // writes no rows of existing tables by identity: hidden row ids stay out of sight
-	truncate  bool               // TRUNCATE TABLE, which resets AUTO_INCREMENT and commits
-	pushed    bool               // filters have been handed to the scans
-	catalog   bool               // shows definitions, so that secondary indexes are listed
-	creating  *plan.CreateTable  // the CREATE TABLE being executed: its indexes and checks
-	duplicate duplicateRow       // the last one met by an INSERT into a table without a primary key
-	altering  *engine.Alteration // what the steps of a DDL statement have changed so far; nil if it has one
+	begun     *engine.Txn          // the transaction in which the statement has begun; another one begins it anew
+	current   bool                 // scans read what is newest (DML, locking reads)
+	bare      bool                 // writes no rows of existing tables by identity: hidden row ids stay out of sight
+	truncate  bool                 // TRUNCATE TABLE, which resets AUTO_INCREMENT and commits
+	pushed    bool                 // filters have been handed to the scans
+	catalog   bool                 // shows definitions, so that secondary indexes are listed
+	creating  *plan.CreateTable    // the CREATE TABLE being executed: its indexes and checks
+	duplicate duplicateRow         // the last one met by an INSERT into a table without a primary key
+	altering  *engine.Alteration   // what the steps of a DDL statement have changed so far; nil if it has one
+	altered   []func(*sql.Context) // what is to be done once that is committed
 
 	marked   sqlparser.Statement // its tree
 	kind     statementKind

@@ -118,20 +118,31 @@ func (t *Table) addIndex(ctx *sql.Context, def sql.IndexDef) error {
 	if err != nil {
 		return err
 	}
+	if s.Indexes[len(s.Indexes)-1].Kind != "" {
+		return t.addScanIndex(ctx, def)
+	}
 	return t.rewriteWith(ctx, s)
 }
 
 // DropIndex implements sql.IndexAlterableTable.
 func (t *Table) DropIndex(ctx *sql.Context, name string) error {
-	return t.changeIndexes(ctx, func(s *shape) (kept bool, err error) {
+	dropped := "" // a scan index
+	err := t.changeIndexes(ctx, func(s *shape) (kept bool, err error) {
 		x := s.index(name)
 		if x == nil {
 			return false, sql.ErrIndexNotFound.New(name) // which IF EXISTS forgives
 		}
 		kept = x.Kept
+		if x.Kind != "" {
+			dropped = x.Name
+		}
 		s.Indexes = slices.DeleteFunc(s.Indexes, func(x shapeIndex) bool { return strings.EqualFold(x.Name, name) })
 		return kept, nil
 	})
+	if err == nil && dropped != "" {
+		t.forgetScanIndex(ctx, dropped)
+	}
+	return err
 }
 
 // changeIndexes changes the index list; if that concerns a kept index the table is rewritten.
@@ -155,7 +166,8 @@ func (t *Table) changeIndexes(ctx *sql.Context, change func(*shape) (kept bool, 
 
 // RenameIndex implements sql.IndexAlterableTable.
 func (t *Table) RenameIndex(ctx *sql.Context, from, to string) error {
-	return t.changeIndexes(ctx, func(s *shape) (kept bool, err error) {
+	renamed := "" // a scan index
+	err := t.changeIndexes(ctx, func(s *shape) (kept bool, err error) {
 		x := s.index(from)
 		if x == nil {
 			return false, sql.ErrCantDropFieldOrKey.New(from)
@@ -169,9 +181,17 @@ func (t *Table) RenameIndex(ctx *sql.Context, from, to string) error {
 				x.Parts[i].Column = sql.HiddenSystemColumnName(to, i)
 			}
 		}
+		if x.Kind != "" {
+			renamed = x.Name
+		}
 		x.Name = to
 		return x.Kept, nil
 	})
+	if err == nil && renamed != "" {
+		t.forgetScanIndex(ctx, renamed)
+		t.buildScanIndexes(ctx)
+	}
+	return err
 }
 
 // ModifyComment implements sql.CommentAlterableTable.

@@ -211,6 +211,10 @@ func (s *shape) addIndex(ctx *sql.Context, def *sql.IndexDef) error {
 	if s.index(def.Name) != nil {
 		return sql.ErrDuplicateKey.New(def.Name)
 	}
+	kind, err := scanIndexKind(def)
+	if err != nil {
+		return err
+	}
 	idx := shapeIndex{Name: def.Name, Comment: def.Comment, Unique: def.IsUnique(), Kept: true}
 	for i, c := range def.Columns {
 		if c.Expression != nil {
@@ -223,7 +227,9 @@ func (s *shape) addIndex(ctx *sql.Context, def *sql.IndexDef) error {
 		}
 		idx.Parts = append(idx.Parts, shapePart{Column: c.Name, Length: int(c.Length)})
 	}
-	if !s.storedAlone(idx) {
+	if kind != "" {
+		idx.Kind, idx.Kept = kind, false
+	} else if !s.storedAlone(idx) {
 		idx.Hidden = s.freeHiddenName()
 	}
 	s.Indexes = append(s.Indexes, idx)

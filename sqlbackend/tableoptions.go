@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lancesql/engine"
+	"lancesql/lsm"
 )
 
 // Options of a table are words of its comment, name=value, since the grammar knows no other way. Any other text may stand
@@ -129,13 +130,24 @@ func tableOptionsOf(comment string) (o engine.TableOptions, err error) {
 func TableOptions(t *engine.TableEntry) engine.TableOptions {
 	var s struct {
 		Comment string `json:"comment"`
+		Columns []struct {
+			Name string `json:"name"`
+		} `json:"columns"`
+		Indexes []shapeIndex `json:"indexes"`
 	}
 	if len(t.Shape) == 0 || json.Unmarshal(t.Shape, &s) != nil {
 		return engine.TableOptions{} // Why: what is wrong with a definition is said when the table is used
 	}
 	o, err := tableOptionsOf(s.Comment)
 	if err != nil {
-		return engine.TableOptions{} // Why: refused where it is written; only a definition from elsewhere has one
+		o = engine.TableOptions{} // Why: refused where it is written; only a definition from elsewhere has one
+	}
+	for _, x := range s.Indexes {
+		for c := range s.Columns {
+			if x.Kind != "" && len(x.Parts) == 1 && strings.EqualFold(s.Columns[c].Name, x.Parts[0].Column) {
+				o.Indexes = append(o.Indexes, lsm.ScanIndex{Name: x.Name, Column: c, Kind: scanKindOf(x.Kind)})
+			}
+		}
 	}
 	return o
 }

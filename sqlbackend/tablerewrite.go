@@ -117,7 +117,7 @@ func (t *Table) rewrittenShape(ctx *sql.Context, before, after sql.PrimaryKeySch
 	s.addKey(after, key)
 	s.ForeignKeys = t.foreignKeysNow(ctx, renamed)
 	for _, x := range was.Indexes {
-		x.Hidden, x.Kept = "", true
+		x.Hidden, x.Kept = "", x.Kind == ""
 		var parts []shapePart
 		for _, p := range x.Parts {
 			if p.Column = renamed(p.Column); s.column(p.Column) >= 0 {
@@ -189,7 +189,7 @@ func (s *shape) column(name string) int {
 
 // placeIndex notes a kept index and decides where its values are stored.
 func (s *shape) placeIndex(x shapeIndex) {
-	if x.Hidden = ""; !s.storedAlone(x) {
+	if x.Hidden = ""; x.Kind == "" && !s.storedAlone(x) {
 		x.Hidden = s.freeHiddenName()
 	}
 	s.Indexes = append(s.Indexes, x)

@@ -161,12 +161,17 @@ func (b *Builder) endZone() error {
 	if b.rows == 0 {
 		return nil
 	}
-	for i, v := range []uint64{uint64(b.fragment), b.start, b.next - b.start} {
+	f := b.filter.Bytes()
+	b.rows, b.filter = 0, nil
+	return b.putZone(uint32(b.fragment), b.start, b.next-b.start, b.hasNull, f)
+}
+
+func (b *Builder) putZone(fragment uint32, start, length uint64, hasNull bool, filter []byte) error {
+	for i, v := range []uint64{uint64(fragment), start, length} {
 		b.build.Field(i).(*array.Uint64Builder).Append(v)
 	}
-	b.build.Field(3).(*array.BooleanBuilder).Append(b.hasNull)
-	b.build.Field(4).(*array.BinaryBuilder).Append(b.filter.Bytes())
-	b.rows, b.filter = 0, nil
+	b.build.Field(3).(*array.BooleanBuilder).Append(hasNull)
+	b.build.Field(4).(*array.BinaryBuilder).Append(filter)
 	if b.held += b.size; b.held >= writeBytes {
 		return b.flush()
 	}
@@ -181,6 +186,44 @@ func (b *Builder) flush() error {
 		return nil
 	}
 	return b.out.Write(rec)
+}
+
+// AddSegment adds the zones of another segment that lie in fragments of keep, which must not have been begun. errs.ErrInvalid
+// if its filters are of another size, or it does not know where its NULLs are.
+func (b *Builder) AddSegment(ctx context.Context, s *Segment, keep *roaring.Bitmap) error {
+	if s.nulls == nil || !arrow.TypeEqual(s.typ, b.typ) || b.fragments.Intersects(keep) {
+		return fmt.Errorf("add a segment to a bloom filter index: %w", errs.ErrInvalid)
+	}
+	if err := b.endZone(); err != nil {
+		return err
+	}
+	b.fragment = -1
+	var chunk []*bloom.Filter
+	at := uint64(math.MaxUint64)
+	for _, z := range s.zones {
+		if !keep.Contains(z.fragment) {
+			continue
+		}
+		if n := z.row / s.chunk; n != at {
+			var err error
+			if chunk, err = s.read(ctx, n); err != nil {
+				return fmt.Errorf("add a segment to a bloom filter index: %w", err)
+			}
+			at = n
+		}
+		f := chunk[z.row-at*s.chunk].Bytes()
+		if len(f) != b.size {
+			return fmt.Errorf("filters of %d bytes for an index of %d: %w", len(f), b.size, errs.ErrInvalid)
+		}
+		if err := b.putZone(z.fragment, z.start, z.length, z.hasNull, f); err != nil {
+			return err
+		}
+	}
+	nulls := s.nulls.Clone()
+	nulls.Retain(keep)
+	b.nulls.Or(nulls)
+	b.fragments.Or(keep)
+	return nil
 }
 
 // Finish completes the file. The bitmap of NULLs is always written.

@@ -114,7 +114,7 @@ func (s *selector) prune(e predicate.Expr) (Selection, error) {
 				return Selection{}, err
 			}
 			s.kept, s.total = s.kept+one.ZonesKept, s.total+one.Zones
-			out = both(out, one)
+			out = Both(out, one)
 		}
 	}
 	if len(columns) < 2 { // the bounds of the only column said everything
@@ -130,7 +130,7 @@ func (s *selector) prune(e predicate.Expr) (Selection, error) {
 			if err != nil {
 				return Selection{}, err
 			}
-			out = both(out, one)
+			out = Both(out, one)
 		}
 		return out, nil
 	}
@@ -138,7 +138,7 @@ func (s *selector) prune(e predicate.Expr) (Selection, error) {
 	if err != nil {
 		return Selection{}, err
 	}
-	return both(out, any), nil
+	return Both(out, any), nil
 }
 
 // pruneAny is what a disjunction leaves.
@@ -184,8 +184,8 @@ func split(e predicate.Expr) (terms []predicate.Expr, conjunction bool) {
 	return nil, false
 }
 
-// both keeps the rows that are in a and in b; a fragment that one says nothing about is as the other says.
-func both(a, b Selection) Selection {
+// Both keeps the rows that are in a and in b; a fragment that one says nothing about is as the other says.
+func Both(a, b Selection) Selection {
 	out := Selection{Fragments: roaring.Or(a.Fragments, b.Fragments)}
 	merge(a.Ranges, b.Ranges, func(f uint32, x, y []Range) {
 		switch inA, inB := a.Fragments.Contains(f), b.Fragments.Contains(f); {
