@@ -21,11 +21,12 @@ SOAK_FUZZTIME ?= 5m
 BENCH_ADDR ?= 127.0.0.1:3306
 BENCH_ROWS ?= 100000
 BENCH_SECONDS ?= 20
+SCAN_ROWS ?= 5000000
 BENCH_CONNECTIONS ?= 8
 BENCH_OUT ?= bench-out
 ARGS ?=
 
-.PHONY: help build run test oracle vet soak race fuzz tpcc bench bench-format bench-wal fmt lint proto proto-check clean
+.PHONY: help build run test oracle vet soak race fuzz tpcc bench bench-format bench-wal bench-scan fmt lint proto proto-check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
@@ -72,6 +73,10 @@ bench-format: oracle ## lance/file beside pylance on the same files; JSON and te
 bench-wal: ## commits, flush, merge, recovery and point reads below SQL, beside the disk's floor; JSON and text go to BENCH_OUT
 	@mkdir -p $(BENCH_OUT)
 	$(GO) run -tags $(TAGS) ./bench/wal --json $(BENCH_OUT)/wal.json $(ARGS) | tee $(BENCH_OUT)/wal.txt
+
+bench-scan: ## ranges, reclustering and look-ups on SCAN_ROWS rows; JSON and text go to BENCH_OUT
+	@mkdir -p $(BENCH_OUT)
+	$(GO) run -tags $(TAGS) ./bench/scan --rows $(SCAN_ROWS) --json $(BENCH_OUT)/scan.json $(ARGS) | tee $(BENCH_OUT)/scan.txt
 
 fmt: ## gofmt the tree
 	gofmt -l -w $$(git ls-files '*.go' | grep -v '\.pb\.go$$')

@@ -67,6 +67,7 @@ func layers() map[string]place {
 		"cmd/lancesql": {layer: 7},
 		"bench":        {layer: 7},
 		"bench/format": {layer: 7},
+		"bench/scan":   {layer: 7},
 		"bench/wal":    {layer: 7},
 	}
 }
