@@ -64,6 +64,20 @@ func (t *Txn) PlanScan(ctx context.Context, tbl *TableEntry, k ReadKind, spec ls
 	return err
 }
 
+// Extreme returns the least or the greatest cell of a column as lsm.Snapshot.Extreme, over what Scan would read.
+func (t *Txn) Extreme(ctx context.Context, tbl *TableEntry, k ReadKind, column int, greatest bool, stats *lsm.ReadStats) (any, error) {
+	ot, _, snap, err := t.snapshot(ctx, tbl, k)
+	if err != nil {
+		return nil, err
+	}
+	defer snap.Release()
+	cell, err := snap.Extreme(ctx, column, greatest, t.own(tbl), stats)
+	if err != nil && t.e.follow != nil {
+		err = ot.vanished(ctx, err)
+	}
+	return cell, err
+}
+
 // snapshot opens the table at the view of k. The caller releases the snapshot; the view stays the transaction's.
 func (t *Txn) snapshot(ctx context.Context, tbl *TableEntry, k ReadKind) (*openTable, *view, *lsm.Snapshot, error) {
 	if err := t.check(); err != nil {

@@ -34,8 +34,11 @@ func (o *operators) build1(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIt
 	if d, ok := n.(*plan.DescribeQuery); ok {
 		return o.describe(ctx, d, row)
 	}
-	if g, ok := n.(*plan.GroupBy); ok && len(g.GroupByExprs) > 0 {
-		return o.groupBy(ctx, g, row)
+	if g, ok := n.(*plan.GroupBy); ok {
+		if len(g.GroupByExprs) > 0 {
+			return o.groupBy(ctx, g, row)
+		}
+		return o.wholeTable(ctx, g)
 	}
 	if t, ok := n.(*plan.TopN); ok && t.CalcFoundRows {
 		return o.countedTop(ctx, t, row)

@@ -29,6 +29,7 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 		RemoveOnceAfterRule(ruleNamed("replaceAgg")). // MIN and MAX of a key would have no row where there is none to see
 		Build()
 	a.Catalog.RegisterFunction(sql.NewEmptyContext(), functions()...)
+	a.Catalog.StatsProvider = newStatistics()
 	a.Catalog.MySQLDb.SetPersister(&mysql_db.NoopPersister{})
 	front := sqle.New(a, nil)
 

@@ -31,7 +31,6 @@ const (
 
 const (
 	ordersPerDay = 2000
-	suppliers    = 100_000
 	batchRows    = 20_000
 	bufferRows   = 1 << 20 // a flush and a merge for so many
 )
@@ -78,7 +77,7 @@ func open(ctx context.Context, dir string, rows int) (*bench, error) {
 }
 
 func (b *bench) row(i int) arrowx.Row {
-	return arrowx.Row{int64(i), b.rng.Int32N(int32(b.rows)), b.rng.Int32N(suppliers), 1 + b.rng.Int32N(50), float64(b.rng.IntN(10_000_000)) / 100,
+	return arrowx.Row{int64(i), b.rng.Int32N(int32(b.rows)), b.rng.Int32N(int32(b.rows)), 1 + b.rng.Int32N(50), float64(b.rng.IntN(10_000_000)) / 100,
 		float64(b.rng.IntN(11)) / 100, arrow.Date32(8000 + i/ordersPerDay), "ANR"[i%3 : i%3+1], fmt.Sprintf("furiously even deposits %08x", b.rng.Uint32())}
 }
 
@@ -212,7 +211,7 @@ func (b *bench) points(ctx context.Context) ([]pointFigure, error) {
 		}
 	}
 	bySupplier := func(i int) (lsm.ScanSpec, error) {
-		k, err := key(arrow.PrimitiveTypes.Int32, int32(i*suppliers/hot))
+		k, err := key(arrow.PrimitiveTypes.Int32, int32(i*(b.rows/hot)))
 		return lsm.ScanSpec{Index: &lsm.IndexRange{Index: 0, Range: lsm.KeyRange{Lo: k, Hi: rowkey.After(k)}}}, err
 	}
 	var out []pointFigure

@@ -71,7 +71,7 @@ func TestMetamorphic(t *testing.T) {
 	}
 	for _, k := range []string{"commit", "flush", "freeze", "merge", "compact", "recluster", "outside append", "outside delete", "outside compact", "view", "reopen", "cleanup",
 		"fragments compacted", "segments remapped", "history trimmed", "fragments reclustered", "stable partitions", "zones pruned", "fragments pruned", "hops", "shards pruned", "rows covered",
-		"way: filter", "way: key", "way: covered", "way: keys-in-order", "way: within", "way: index-in-order", "way: intersection", "way: index-and-others"} {
+		"way: filter", "way: extreme", "zones pruned for an extreme", "way: key", "way: covered", "way: keys-in-order", "way: within", "way: index-in-order", "way: intersection", "way: index-and-others"} {
 		require.Positive(t, total[k], "never reached: %s", k)
 	}
 }

@@ -5,8 +5,11 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
 
 	"lancesql/internal/arrowx"
 	"lancesql/internal/predicate"
@@ -47,6 +50,9 @@ func (w *world) ask(ctx context.Context, s uint64, want contents) error {
 		if evaluates(filter, row) {
 			rows[k] = row
 		}
+	}
+	if err := w.extremes(ctx, snap, seen(want, own), own); err != nil {
+		return fmt.Errorf("at %d, own writes %v: %w", s, own != nil, err)
 	}
 	ways, err := w.ways(filter)
 	if err != nil {
@@ -225,4 +231,38 @@ func text(k rowkey.Key, row arrowx.Row) string {
 		}
 	}
 	return b.String()
+}
+
+// extremes asks for the least and the greatest cell of a column that is not of floats.
+func (w *world) extremes(ctx context.Context, snap *lsm.Snapshot, rows contents, own *lsm.Overlay) error {
+	column := w.rng.IntN(len(w.design.columns))
+	switch w.design.columns[column].field.Type.ID() {
+	case arrow.FLOAT32, arrow.FLOAT64:
+		return nil
+	}
+	for _, greatest := range []bool{false, true} {
+		var want any
+		for _, row := range rows {
+			if row[column] == nil {
+				continue
+			}
+			if want == nil {
+				want = row[column]
+			}
+			if c, _ := predicate.CompareCells(row[column], want); greatest && c > 0 || !greatest && c < 0 {
+				want = row[column]
+			}
+		}
+		stats := &lsm.ReadStats{}
+		got, err := snap.Extreme(ctx, column, greatest, own, stats)
+		if err != nil {
+			return err
+		}
+		if !reflect.DeepEqual(got, want) {
+			return fmt.Errorf("extreme of column %d, greatest %v: %v, not %v", column, greatest, got, want)
+		}
+		w.counts["way: extreme"]++
+		w.counts["zones pruned for an extreme"] += stats.Zones - stats.ZonesKept
+	}
+	return nil
 }

@@ -1,0 +1,287 @@
+package sqlbackend
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/stats"
+
+	"lancesql/engine"
+)
+
+// statistics is what the planner knows about tables: how many rows they have, and what ANALYZE TABLE found in their indexes.
+// It is lost when the server stops. Safe for concurrent use.
+//
+// Why not the frontend's: it has no lock, divides by zero for an empty table, takes every value for a different one and
+// has no rows for a table that was not analyzed.
+type statistics struct {
+	mu    sync.RWMutex
+	found map[statKey]tableStatistic
+}
+
+// statKey is an index, or part of one, as the frontend names it.
+type statKey struct{ qualifier, columns string }
+
+// tableStatistic is a statistic with the table it was made of, unknown (zero) if it was set by hand.
+type tableStatistic struct {
+	sql.Statistic
+	table engine.TableID
+}
+
+var _ sql.StatsProvider = (*statistics)(nil)
+
+func newStatistics() *statistics { return &statistics{found: make(map[statKey]tableStatistic)} }
+
+func keyOf(qual sql.StatQualifier, columns []string) statKey {
+	return statKey{strings.ToLower(qual.String()), strings.ToLower(strings.Join(columns, ","))}
+}
+
+// ours is the table below what the frontend wraps around it.
+func ours(table sql.Table) (*Table, bool) {
+	t, ok := sql.GetUnderlyingTable(table).(*Table)
+	return t, ok
+}
+
+// buckets is how many a histogram has, about.
+const buckets = 64
+
+// AnalyzeTable implements sql.StatsProvider: it reads every ordered index in its order.
+func (s *statistics) AnalyzeTable(ctx *sql.Context, table sql.Table, db string) error {
+	t, ok := ours(table)
+	if !ok {
+		return nil
+	}
+	indexes, err := t.GetIndexes(ctx)
+	if err != nil {
+		return err
+	}
+	var made []sql.Statistic
+	for _, idx := range indexes {
+		x, ok := undeclared(sql.IndexLookup{Index: idx}).Index.(*Index)
+		if !ok || x.key == nil || !x.key.ordered || x.lengths != nil {
+			continue
+		}
+		list, err := t.analyze(ctx, x, db)
+		if err != nil {
+			return err
+		}
+		made = append(made, list...)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range made {
+		s.found[keyOf(st.Qualifier(), st.Columns())] = tableStatistic{st, t.info.entry.ID}
+	}
+	return nil
+}
+
+// analyze reads an index in its order: a statistic for each number of leading columns.
+func (t *Table) analyze(ctx *sql.Context, x *Index, db string) ([]sql.Statistic, error) {
+	size, err := t.provider.engine.Stats(ctx, t.info.entry)
+	if err != nil {
+		return nil, wrapTable(t.info.entry, "statistics of", err)
+	}
+	names := make([]string, len(x.columns))
+	types := make([]sql.Type, len(x.columns))
+	gathered := make([]*histogram, len(x.columns))
+	for i, c := range x.columns {
+		names[i], types[i] = t.schema[c].Name, t.schema[c].Type
+		gathered[i] = &histogram{types: types[:i+1], target: size.Rows/buckets + 1}
+	}
+	all := make(sql.MySQLRange, len(x.columns))
+	for i, c := range x.columns {
+		all[i] = sql.AllRangeColumnExpr(boundType(t.schema[c].Type))
+	}
+	nt := *t
+	nt.projection, nt.filter, nt.within, nt.anyOrder = x.columns, nil, nil, false
+	if err := nt.eachRow(ctx, sql.NewIndexLookup(x, sql.MySQLRangeCollection{all}, false, false, false, false), func(row sql.Row) error {
+		for i, h := range gathered {
+			if err := h.add(ctx, row[:i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	fds, cols, err := stats.IndexFds(ctx, t.Name(), t.schema, x)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]sql.Statistic, len(gathered))
+	for i, h := range gathered {
+		h.close()
+		average := uint64(0)
+		if h.rows > 0 {
+			average = size.Bytes / max(size.Rows, 1)
+		}
+		qual := sql.NewStatQualifier(db, "", t.Name(), x.ID())
+		st := stats.NewStatistic(h.rows, h.distinct, h.nulls, average, t.provider.engine.Now(), qual, names[:i+1], types[:i+1], h.done, sql.IndexClassDefault, h.lowest)
+		out[i] = st.WithFuncDeps(fds).WithColSet(cols)
+	}
+	return out, nil
+}
+
+// eachRow visits the rows of a look-up.
+func (t *Table) eachRow(ctx *sql.Context, lookup sql.IndexLookup, visit func(sql.Row) error) (err error) {
+	parts, err := t.LookupPartitions(ctx, lookup)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, parts.Close(ctx)) }()
+	for {
+		part, err := parts.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		rows, err := t.PartitionRows(ctx, part)
+		if err != nil {
+			return err
+		}
+		for {
+			row, err := rows.Next(ctx)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err == nil {
+				err = visit(row)
+			}
+			if err != nil {
+				return errors.Join(err, rows.Close(ctx))
+			}
+		}
+		if err := rows.Close(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// histogram gathers values that come in order. A bucket ends where a value does.
+type histogram struct {
+	types  []sql.Type
+	target uint64 // rows of a bucket, about
+
+	rows, distinct, nulls uint64
+	lowest                sql.Row
+	done                  sql.Histogram
+
+	last                             sql.Row // nil before the first
+	inRows, inDistinct, inNulls, run uint64  // of the open bucket; rows of the last value
+}
+
+func (h *histogram) add(ctx *sql.Context, row sql.Row) error {
+	same := h.last != nil
+	for i := 0; same && i < len(row); i++ {
+		c, err := h.types[i].Compare(ctx, h.last[i], row[i])
+		if err != nil {
+			return err
+		}
+		same = c == 0
+	}
+	if !same {
+		if h.inRows >= h.target {
+			h.close()
+		}
+		if h.last == nil {
+			h.lowest = slices.Clone(row)
+		}
+		h.last, h.run = slices.Clone(row), 0
+		h.distinct, h.inDistinct = h.distinct+1, h.inDistinct+1
+	}
+	h.rows, h.inRows, h.run = h.rows+1, h.inRows+1, h.run+1
+	if row[0] == nil {
+		h.nulls, h.inNulls = h.nulls+1, h.inNulls+1
+	}
+	return nil
+}
+
+// close ends the open bucket.
+func (h *histogram) close() {
+	if h.inRows == 0 {
+		return
+	}
+	h.done = append(h.done, stats.NewHistogramBucket(h.inRows, h.inDistinct, h.inNulls, h.run, h.last, nil, nil))
+	h.inRows, h.inDistinct, h.inNulls = 0, 0, 0
+}
+
+// GetTableStats implements sql.StatsProvider. Statistics of another table of that name, which is gone, are left out.
+func (s *statistics) GetTableStats(_ *sql.Context, schema, db string, table sql.Table) ([]sql.Statistic, error) {
+	t, known := ours(table)
+	prefix := strings.ToLower(sql.NewStatQualifier(db, schema, table.Name(), "").String()) + "."
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []sql.Statistic
+	for k, st := range s.found {
+		if strings.HasPrefix(k.qualifier, prefix) && (!known || st.table == engine.TableID{} || st.table == t.info.entry.ID) {
+			out = append(out, st.Statistic)
+		}
+	}
+	return out, nil
+}
+
+// SetStats implements sql.StatsProvider.
+func (s *statistics) SetStats(_ *sql.Context, st sql.Statistic) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.found[keyOf(st.Qualifier(), st.Columns())] = tableStatistic{Statistic: st}
+	return nil
+}
+
+// GetStats implements sql.StatsProvider.
+func (s *statistics) GetStats(_ *sql.Context, qual sql.StatQualifier, columns []string) (sql.Statistic, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	st, ok := s.found[keyOf(qual, columns)]
+	return st.Statistic, ok
+}
+
+// DropStats implements sql.StatsProvider.
+func (s *statistics) DropStats(_ *sql.Context, qual sql.StatQualifier, columns []string) error {
+	gone := keyOf(qual, columns)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.found {
+		if strings.HasPrefix(k.qualifier, gone.qualifier) && strings.HasSuffix(k.columns, gone.columns) {
+			delete(s.found, k)
+		}
+	}
+	return nil
+}
+
+// DropDbStats implements sql.StatsProvider.
+func (s *statistics) DropDbStats(_ *sql.Context, _, db string, _ bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.found {
+		if strings.HasPrefix(k.qualifier, strings.ToLower(db)+".") {
+			delete(s.found, k)
+		}
+	}
+	return nil
+}
+
+// RowCount implements sql.StatsProvider: an estimate from the table itself.
+func (s *statistics) RowCount(ctx *sql.Context, _, _ string, table sql.Table) (uint64, error) {
+	t, ok := ours(table)
+	if !ok {
+		return 0, nil
+	}
+	n, _, err := t.RowCount(ctx)
+	return n, err
+}
+
+// DataLength implements sql.StatsProvider: bytes, an estimate.
+func (s *statistics) DataLength(ctx *sql.Context, _, _ string, table sql.Table) (uint64, error) {
+	t, ok := ours(table)
+	if !ok {
+		return 0, nil
+	}
+	return t.DataLength(ctx)
+}
