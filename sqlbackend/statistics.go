@@ -16,8 +16,7 @@ import (
 // statistics is what the planner knows about tables: how many rows they have, and what ANALYZE TABLE found in their indexes.
 // It is lost when the server stops. Safe for concurrent use.
 //
-// Why not the frontend's: it has no lock, divides by zero for an empty table, takes every value for a different one and
-// has no rows for a table that was not analyzed.
+// Why not the frontend's: it has no lock, divides by zero for an empty table, and takes every value for a different one.
 type statistics struct {
 	mu    sync.RWMutex
 	found map[statKey]tableStatistic
@@ -267,13 +266,14 @@ func (s *statistics) DropDbStats(_ *sql.Context, _, db string, _ bool) error {
 	return nil
 }
 
-// RowCount implements sql.StatsProvider: an estimate from the table itself.
-func (s *statistics) RowCount(ctx *sql.Context, _, _ string, table sql.Table) (uint64, error) {
-	t, ok := ours(table)
-	if !ok {
-		return 0, nil
+// RowCount implements sql.StatsProvider: what ANALYZE TABLE counted, 0 if it did not.
+// Why not the table's own estimate: the planner then prefers joins that merge whole tables to look-ups.
+func (s *statistics) RowCount(ctx *sql.Context, schema, db string, table sql.Table) (uint64, error) {
+	list, err := s.GetTableStats(ctx, schema, db, table)
+	n := uint64(0)
+	for _, st := range list {
+		n = max(n, st.RowCount())
 	}
-	n, _, err := t.RowCount(ctx)
 	return n, err
 }
 
