@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lancesql/engine/sched"
+	"lancesql/internal/clock"
 	"lancesql/internal/errs"
 	"lancesql/internal/rowkey"
 	"lancesql/lsm"
@@ -83,13 +84,13 @@ func (s *stallLog) Handle(_ context.Context, r slog.Record) error {
 }
 
 // openUpkept makes a table of rows, merged, whose fragments aim at fragmentRows.
-func openUpkept(t testing.TB, rows, fragmentRows int64, change func(*Config)) *upkept {
+func openUpkept(t testing.TB, c clock.Clock, rows, fragmentRows int64, change func(*Config)) *upkept {
 	t.Helper()
 	u := &upkept{t: t, dir: t.TempDir()}
 	cfg := Config{DataDir: u.dir, ManifestRetention: 2 * time.Second, Freshness: 5 * time.Second}
 	change(&cfg)
 	var err error
-	u.e, err = Open(t.Context(), cfg, Components{Log: slog.New(&u.stalls), TableOptions: func(*TableEntry) TableOptions {
+	u.e, err = Open(t.Context(), cfg, Components{Log: slog.New(&u.stalls), Clock: c, TableOptions: func(*TableEntry) TableOptions {
 		return TableOptions{Tuning: lsm.Tuning{FragmentRows: fragmentRows}}
 	}})
 	require.NoError(t, err)
@@ -237,7 +238,9 @@ func TestUpkeepBoundsRounds(t *testing.T) {
 	if soak() {
 		rows = 200_000
 	}
-	u := openUpkept(t, rows, rows/2, func(c *Config) { c.MemTableRows = uint64(rows / 20) })
+	// Why a clock moved by hand: retention is counted in rounds, however fast the machine is.
+	clk := clock.NewManual(time.Now())
+	u := openUpkept(t, clk, rows, rows/2, func(c *Config) { c.MemTableRows = uint64(rows / 20) })
 	rng := rand.New(rand.NewPCG(1, 2))
 	var list []shape
 	for range 20 {
@@ -252,6 +255,7 @@ func TestUpkeepBoundsRounds(t *testing.T) {
 		u.settled()
 		list = append(list, u.measure())
 		t.Log(list[len(list)-1])
+		clk.Advance(time.Second)
 	}
 	early, late := worst(list[2:8]), worst(list[14:])
 	for _, s := range list {
@@ -285,7 +289,7 @@ func TestUpkeepBoundsUpserts(t *testing.T) {
 		rows, length, sample, fragment = 5_000_000, 10*time.Minute, 20*time.Second, 0
 		change = func(c *Config) { c.ManifestRetention, c.Freshness = time.Minute, time.Minute }
 	}
-	u := openUpkept(t, rows, fragment, change)
+	u := openUpkept(t, clock.System(), rows, fragment, change)
 	loaded := u.measure()
 	t.Log("loaded:", loaded)
 	ctx := t.Context()

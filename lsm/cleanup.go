@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"lancesql/internal/clock"
 	"lancesql/lance/pb"
 	"lancesql/lance/table"
 )
@@ -58,7 +57,7 @@ func (t *Table) Removable(ctx context.Context, lowWater uint64) ([]string, error
 	}
 	t.Settle(lowWater)
 	names := generationNames(t.takeReady(false))
-	more, err := table.CleanupPlan(ctx, t.o.Store, t.root, t.keepBase(), clock.System())
+	more, err := table.CleanupPlan(ctx, t.o.Store, t.root, t.keepBase(), t.o.Clock)
 	names = append(names, more...)
 	slices.Sort(names)
 	return names, err
@@ -160,5 +159,5 @@ func (t *Table) cleanBase(ctx context.Context, must bool) ([]string, error) {
 	if !due {
 		return nil, nil
 	}
-	return table.Cleanup(ctx, t.o.Store, t.root, t.keepBase())
+	return table.CleanupWith(ctx, t.o.Store, t.root, t.keepBase(), t.o.Clock)
 }
