@@ -57,15 +57,22 @@ func recoverAll(ctx context.Context, d disk) error {
 }
 
 // TestCrashInRecovery stops the machine at its n-th operation, the recovery at its m-th, and the recovery of that
-// somewhere: many more n and m in a soak.
+// somewhere. A soak stops it at every n, and some of the recoveries at every second m.
 func TestCrashInRecovery(t *testing.T) {
-	stepN, stepM := int64(97), int64(9)
+	type steps struct{ n, m int64 }
+	list := []steps{{97, 9}}
 	switch {
 	case soak():
-		stepN, stepM = 23, 2
+		list = []steps{{1, 37}, {23, 2}}
 	case testing.Short():
-		stepN, stepM = 401, 23
+		list = []steps{{401, 23}}
 	}
+	for _, s := range list {
+		t.Run(fmt.Sprintf("n by %d, m by %d", s.n, s.m), func(t *testing.T) { stopRecoveries(t, s.n, s.m) })
+	}
+}
+
+func stopRecoveries(t *testing.T, stepN, stepM int64) {
 	ctx := t.Context()
 	rng := rand.New(rand.NewPCG(7, 11))
 	recoveries, longest := 0, int64(0)
