@@ -145,7 +145,11 @@ func (t *Table) newRecluster(ctx context.Context, h Hooks, o Recluster) (*reclus
 	if _, err := t.adopt(ctx, h); err != nil {
 		return nil, fmt.Errorf("adopt outside commits: %w", err)
 	}
-	enc, err := KeyEncoder(t.physical, o.Columns)
+	types := make([]arrow.DataType, len(o.Columns))
+	for i, c := range o.Columns {
+		types[i] = t.physical.Field(c).Type
+	}
+	enc, err := rowkey.NewOrderEncoder(types)
 	if err != nil {
 		return nil, err
 	}

@@ -3,10 +3,13 @@ package sqlbackend_test
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"lancesql/engine"
@@ -99,4 +102,47 @@ func TestRecluster(t *testing.T) {
 	require.Contains(t, message, "1024")
 	require.Equal(t, int32(1), version())
 	check()
+}
+
+// TestReclusterByEveryOrder: a column of any type that has an order can be clustered by; zones leave little of a range then.
+func TestReclusterByEveryOrder(t *testing.T) {
+	e, err := engine.Open(context.Background(), engine.Config{}, engine.Components{Store: objstore.NewMem(), TableOptions: sqlbackend.TableOptions})
+	require.NoError(t, err)
+	db := serve(t, e).open("")
+	rowsRead := regexp.MustCompile(`rows read (\d+)`)
+	run(t, db, "CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, f FLOAT, g DOUBLE, n DECIMAL(20,4), w DECIMAL(60,10), at DATETIME(6),"+
+		" ts TIMESTAMP(6), d DATE, c TIME(6), y YEAR, b BIT(20), v VARBINARY(20)) COMMENT 'rows_per_zone=20'")
+	var values []string
+	for id := range 1000 {
+		k := id * 7919 % 1000 // every value once, in no order
+		values = append(values, fmt.Sprintf("(%d, %d.5, -%d.25, %d.0001, -%d.5, '2020-01-01' + INTERVAL %d HOUR, '2021-01-01' + INTERVAL %d MINUTE,"+
+			" '2022-01-01' + INTERVAL %d DAY, '%s', 1901 + %d, %d, LPAD(%d, 4, '0'))", id, k, k, k-500, k, k, k, k, clockTime(k*60-30000), k/10, k, k))
+	}
+	run(t, db, "INSERT INTO d.t VALUES "+strings.Join(values, ","), "FLUSH TABLES d.t")
+	for column, where := range map[string]string{
+		"f": "BETWEEN 100 AND 109.9", "g": "BETWEEN -109.9 AND -100", "n": "BETWEEN -409.5 AND -400", "w": "BETWEEN -109.9 AND -100",
+		"at": "BETWEEN '2020-01-05 04:00:00' AND '2020-01-05 13:00:00'", "ts": "BETWEEN '2021-01-01 01:40:00' AND '2021-01-01 01:49:00'",
+		"d": "BETWEEN '2022-04-11' AND '2022-04-20'", "c": "BETWEEN '-06:40:00' AND '-06:31:00'", "y": "= 1911", "v": "BETWEEN '0100' AND '0109'",
+	} {
+		q := "SELECT COUNT(*), MIN(id), MAX(id) FROM d.t WHERE " + column + " " + where
+		before := text(t, db, q)
+		require.Len(t, text(t, db, "CALL lancesql.recluster('d', 't', '"+column+"', 50)"), 1)
+		require.Equal(t, before, text(t, db, q), column)
+		require.Equal(t, "10", strings.Split(before[0], "|")[0], column)
+		m := rowsRead.FindStringSubmatch(strings.Join(text(t, db, "EXPLAIN ANALYZE "+q), "\n"))
+		require.NotNil(t, m, column)
+		read, err := strconv.Atoi(m[1])
+		require.NoError(t, err)
+		assert.LessOrEqual(t, read, 60, "%s: three zones at most", column)
+	}
+	require.Equal(t, []string{"d.t|check|status|OK"}, text(t, db, "CHECK TABLE d.t EXTENDED"))
+}
+
+// clockTime writes seconds as a TIME.
+func clockTime(s int) string {
+	sign := ""
+	if s < 0 {
+		sign, s = "-", -s
+	}
+	return fmt.Sprintf("%s%02d:%02d:%02d", sign, s/3600, s/60%60, s%60)
 }

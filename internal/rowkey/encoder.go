@@ -5,6 +5,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
+	"github.com/apache/arrow-go/v18/arrow/decimal256"
 
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
@@ -17,12 +19,18 @@ type Encoder struct{ types []arrow.DataType }
 // specification's tuple encoding: signed and unsigned integers, Date32, Date64, Boolean, (Large)Utf8,
 // (Large)Binary, FixedSizeBinary; others are errs.ErrUnsupported, an empty list errs.ErrInvalid.
 // Spec: MemWAL, "Primary-key sidecars".
-func NewEncoder(types []arrow.DataType) (*Encoder, error) {
+func NewEncoder(types []arrow.DataType) (*Encoder, error) { return newEncoder(types, Encodable) }
+
+// NewOrderEncoder is NewEncoder for arranging rows, which takes every type whose values have an order: also floats (-0 equals
+// +0, NaN is above all), decimals of one scale, timestamps, times and durations. Its Keys are not those of an index.
+func NewOrderEncoder(types []arrow.DataType) (*Encoder, error) { return newEncoder(types, orderable) }
+
+func newEncoder(types []arrow.DataType, may func(arrow.DataType) bool) (*Encoder, error) {
 	if len(types) == 0 {
 		return nil, fmt.Errorf("key of no columns: %w", errs.ErrInvalid)
 	}
 	for i, t := range types {
-		if !Encodable(t) {
+		if !may(t) {
 			return nil, fmt.Errorf("key column %d of type %s: %w", i, t, errs.ErrUnsupported)
 		}
 	}
@@ -38,6 +46,15 @@ func Encodable(t arrow.DataType) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+func orderable(t arrow.DataType) bool {
+	switch t.ID() {
+	case arrow.FLOAT32, arrow.FLOAT64, arrow.DECIMAL128, arrow.DECIMAL256, arrow.TIMESTAMP, arrow.TIME32, arrow.TIME64, arrow.DURATION:
+		return true
+	default:
+		return Encodable(t)
 	}
 }
 
@@ -122,6 +139,30 @@ func appendCell(dst []byte, t arrow.DataType, v any) ([]byte, bool) {
 	case arrow.FIXED_SIZE_BINARY:
 		x, ok := v.([]byte)
 		return AppendBytes(dst, x), ok && len(x) == t.(*arrow.FixedSizeBinaryType).ByteWidth
+	case arrow.FLOAT32:
+		x, ok := v.(float32)
+		return AppendFloat64(dst, float64(x)), ok
+	case arrow.FLOAT64:
+		x, ok := v.(float64)
+		return AppendFloat64(dst, x), ok
+	case arrow.DECIMAL128:
+		x, ok := v.(decimal128.Num)
+		return AppendDecimal128(dst, x), ok
+	case arrow.DECIMAL256:
+		x, ok := v.(decimal256.Num)
+		return AppendDecimal256(dst, x), ok
+	case arrow.TIMESTAMP:
+		x, ok := v.(arrow.Timestamp)
+		return AppendTimestamp(dst, int64(x)), ok
+	case arrow.TIME32:
+		x, ok := v.(arrow.Time32)
+		return AppendInt64(dst, int64(x)), ok
+	case arrow.TIME64:
+		x, ok := v.(arrow.Time64)
+		return AppendInt64(dst, int64(x)), ok
+	case arrow.DURATION:
+		x, ok := v.(arrow.Duration)
+		return AppendInt64(dst, int64(x)), ok
 	default:
 		return dst, false
 	}
@@ -166,7 +207,7 @@ func (e *Encoder) Batch(rec arrow.RecordBatch, cols []int) ([]Key, error) {
 	return keys, nil
 }
 
-// appenderOf returns the typed appender of a, whose type is Encodable.
+// appenderOf returns the typed appender of a, whose type is orderable.
 func appenderOf(a arrow.Array) cellAppender {
 	switch a := a.(type) {
 	case *array.Boolean:
@@ -201,7 +242,23 @@ func appenderOf(a arrow.Array) cellAppender {
 		return func(d []byte, i int) []byte { return AppendBytes(d, a.Value(i)) }
 	case *array.FixedSizeBinary:
 		return func(d []byte, i int) []byte { return AppendBytes(d, a.Value(i)) }
-	default: // excluded by NewEncoder
+	case *array.Float32:
+		return func(d []byte, i int) []byte { return AppendFloat64(d, float64(a.Value(i))) }
+	case *array.Float64:
+		return func(d []byte, i int) []byte { return AppendFloat64(d, a.Value(i)) }
+	case *array.Decimal128:
+		return func(d []byte, i int) []byte { return AppendDecimal128(d, a.Value(i)) }
+	case *array.Decimal256:
+		return func(d []byte, i int) []byte { return AppendDecimal256(d, a.Value(i)) }
+	case *array.Timestamp:
+		return signed(a.TimestampValues())
+	case *array.Time32:
+		return signed(a.Time32Values())
+	case *array.Time64:
+		return signed(a.Time64Values())
+	case *array.Duration:
+		return signed(a.DurationValues())
+	default: // excluded by newEncoder
 		return func(d []byte, _ int) []byte { return AppendNull(d) }
 	}
 }

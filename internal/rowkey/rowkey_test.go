@@ -84,6 +84,20 @@ func compare(a, b any) int {
 		return cmp.Compare(a, b.(arrow.Date32))
 	case arrow.Date64:
 		return cmp.Compare(a, b.(arrow.Date64))
+	case float32:
+		return compareFloats(float64(a), float64(b.(float32)))
+	case float64:
+		return compareFloats(a, b.(float64))
+	case decimal128.Num:
+		return a.Cmp(b.(decimal128.Num))
+	case decimal256.Num:
+		return a.Cmp(b.(decimal256.Num))
+	case arrow.Timestamp:
+		return cmp.Compare(a, b.(arrow.Timestamp))
+	case arrow.Time64:
+		return cmp.Compare(a, b.(arrow.Time64))
+	case arrow.Duration:
+		return cmp.Compare(a, b.(arrow.Duration))
 	case string:
 		return cmp.Compare(a, b.(string))
 	case []byte:
@@ -91,6 +105,14 @@ func compare(a, b any) int {
 	default:
 		panic(fmt.Sprintf("%T", a))
 	}
+}
+
+// compareFloats puts NaN above everything.
+func compareFloats(a, b float64) int {
+	if a != a || b != b {
+		return cmp.Compare(btoi(a != a), btoi(b != b))
+	}
+	return cmp.Compare(a, b)
 }
 
 func btoi(b bool) int {
@@ -115,6 +137,15 @@ func keyTypes() []arrow.DataType {
 func TestOrderOfTuples(t *testing.T) {
 	types := keyTypes()
 	require.Len(t, types, 16)
+	t.Run("keys", func(t *testing.T) { orderOfTuples(t, types, rowkey.NewEncoder) })
+	types = []arrow.DataType{arrow.FixedWidthTypes.Date64}
+	for _, f := range rows.Schema().Fields() {
+		types = append(types, f.Type)
+	}
+	t.Run("order", func(t *testing.T) { orderOfTuples(t, types, rowkey.NewOrderEncoder) })
+}
+
+func orderOfTuples(t *testing.T, types []arrow.DataType, newEncoder func([]arrow.DataType) (*rowkey.Encoder, error)) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		n := 1 + rng.IntN(3)
@@ -125,7 +156,7 @@ func TestOrderOfTuples(t *testing.T) {
 		for i, c := range cols {
 			kt[i] = fields[c].Type
 		}
-		e, err := rowkey.NewEncoder(kt)
+		e, err := newEncoder(kt)
 		require.NoError(t, err)
 		s := arrow.NewSchema(fields, nil)
 		rs := rows.Random(rng, s, 30, 0.1)
@@ -178,7 +209,9 @@ func TestEncoderErrors(t *testing.T) {
 		_, err := rowkey.NewEncoder([]arrow.DataType{dt})
 		require.ErrorIs(t, err, errs.ErrUnsupported)
 	}
-	_, err := rowkey.NewEncoder(nil)
+	_, err := rowkey.NewOrderEncoder([]arrow.DataType{arrow.ListOf(arrow.PrimitiveTypes.Int8)})
+	require.ErrorIs(t, err, errs.ErrUnsupported)
+	_, err = rowkey.NewEncoder(nil)
 	require.ErrorIs(t, err, errs.ErrInvalid)
 	for _, dt := range keyTypes() {
 		e, err := rowkey.NewEncoder([]arrow.DataType{dt})
