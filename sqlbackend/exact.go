@@ -26,18 +26,40 @@ func exactComparisons(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIde
 		return nil, transform.SameTree, err
 	}
 	n, distinct, err := transform.NodeWithOpaque(ctx, n, exactDistinct)
-	return n, compared && distinct, err
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
+	n, dates, err := transform.NodeWithOpaque(ctx, n, insertedDates)
+	return n, compared && distinct && dates, err
 }
 
 func exactComparison(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	dated, same, err := datesFromNumbers(ctx, e)
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
+	exact, also, err := exactTimes(ctx, dated)
+	return exact, same && also, err
+}
+
+func exactTimes(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 	if takesText(ctx, e) {
 		if shown, changed, err := hideTimes(ctx, e, func(c sql.Expression) sql.Expression { return &timeText{c} }); changed || err != nil {
 			return shown, transform.NewTree, err
 		}
 	}
 	switch e.(type) {
+	case *expression.Arithmetic, *expression.Div, *expression.IntDiv, *expression.Mod, *expression.UnaryMinus, *exactSum, *exactAverage:
+		numbers, changed, err := hideTimes(ctx, e, func(c sql.Expression) sql.Expression { return &timeNumber{c} })
+		if err != nil {
+			return nil, transform.SameTree, err
+		}
+		if changed {
+			exact, _, err := exactOne(ctx, numbers)
+			return exact, transform.NewTree, err
+		}
 	case *expression.HashInTuple, *expression.InTuple, *expression.Between, expression.Comparer,
-		*function.DateAdd, *function.DateSub, *expression.Arithmetic:
+		*function.DateAdd, *function.DateSub:
 		plain, changed, err := hideTimes(ctx, e, func(c sql.Expression) sql.Expression { return &asTimespan{c} })
 		if err != nil {
 			return nil, transform.SameTree, err

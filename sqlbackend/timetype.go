@@ -2,9 +2,12 @@ package sqlbackend
 
 import (
 	"context"
+	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/cockroachdb/apd/v3"
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/expression/function"
@@ -111,8 +114,25 @@ func clamped(s types.Timespan, v any) bool {
 
 // ConvertToTimespan implements types.TimeType.
 func (t timeType) ConvertToTimespan(v any) (types.Timespan, error) {
-	s, err := types.Time.ConvertToTimespan(v)
+	s, err := types.Time.ConvertToTimespan(withoutDays(v))
 	return t.round(s), err
+}
+
+var timeWithDays = regexp.MustCompile(`^\s*(-?)(\d{1,3}) +(\d{1,2})((?::\d{1,2}){0,2})(\.\d*)?\s*$`)
+
+// withoutDays writes a text 'D hh', 'D hh:mm' or 'D hh:mm:ss' with hours alone, as the frontend reads it.
+func withoutDays(v any) any {
+	text, ok := v.(string)
+	if !ok {
+		return v
+	}
+	m := timeWithDays.FindStringSubmatch(text)
+	if m == nil {
+		return v
+	}
+	days, _ := strconv.Atoi(m[2]) // two or three digits, as above
+	hours, _ := strconv.Atoi(m[3])
+	return fmt.Sprintf("%s%02d%s%s%s", m[1], days*24+hours, m[4], strings.Repeat(":00", 2-strings.Count(m[4], ":")), m[5])
 }
 
 // Equals implements sql.Type: all TIME types are one to the frontend, whatever they show.
@@ -238,6 +258,51 @@ func (t *timeText) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expres
 		return nil, sql.ErrInvalidChildrenNumber.New(t, len(c), 1)
 	}
 	return &timeText{c[0]}, nil
+}
+
+// timeNumber is a TIME(n) as the number hhmmss, which arithmetic takes it for: the frontend takes it for 0.
+type timeNumber struct {
+	sql.Expression
+}
+
+// Type implements sql.Expression.
+func (t *timeNumber) Type(ctx *sql.Context) sql.Type {
+	if digits := timeDigits(t.Expression.Type(ctx)); digits > 0 {
+		return decimalOf(len("8385959"), digits)
+	}
+	return types.Int64
+}
+
+// Eval implements sql.Expression.
+func (t *timeNumber) Eval(ctx *sql.Context, row sql.Row) (any, error) {
+	v, err := t.Expression.Eval(ctx, row)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	typ := t.Expression.Type(ctx).(timeType)
+	s, err := typ.ConvertToTimespan(v)
+	if err != nil {
+		return nil, err
+	}
+	n := int64(s)
+	seconds, micros := n/1_000_000, n%1_000_000
+	whole := seconds/3600*10_000 + seconds/60%60*100 + seconds%60
+	if typ.digits == 0 {
+		return whole, nil
+	}
+	d := apd.New(whole*1_000_000+micros, -types.MaxDatetimePrecision)
+	return sql.DecimalRound(d, int32(typ.digits))
+}
+
+// Children implements sql.Expression.
+func (t *timeNumber) Children() []sql.Expression { return []sql.Expression{t.Expression} }
+
+// WithChildren implements sql.Expression.
+func (t *timeNumber) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 1 {
+		return nil, sql.ErrInvalidChildrenNumber.New(t, len(c), 1)
+	}
+	return &timeNumber{c[0]}, nil
 }
 
 // takesText reports whether an expression takes its operands as texts.
@@ -434,8 +499,7 @@ func timeFunction(name string) (sql.Function, bool) {
 	case castTimeName:
 		return sql.Function2{Name: name, Fn: func(ctx *sql.Context, e, n sql.Expression) sql.Expression {
 			digits, _ := literalInt(ctx, n)
-			cast := expression.NewConvertWithLengthAndScale(e, expression.ConvertToTime, digits, 0)
-			return &shown{cast, func(*sql.Context, sql.Expression) sql.Type { return newTimeType(digits) }}
+			return &shown{newTimeOf(name, e), func(*sql.Context, sql.Expression) sql.Type { return newTimeType(digits) }}
 		}}, true
 	case "date_add":
 		return shift(function.NewDateAdd)
@@ -447,7 +511,7 @@ func timeFunction(name string) (sql.Function, bool) {
 		return shift(function.NewSubDate)
 	case "time":
 		return sql.Function1{Name: name, Fn: func(ctx *sql.Context, e sql.Expression) sql.Expression {
-			return &shown{function.NewTime(ctx, e), timeOf(1)}
+			return &shown{newTimeOf(name, e), timeOf(1)}
 		}}, true
 	case "timediff":
 		return sql.Function2{Name: name, Fn: func(ctx *sql.Context, a, b sql.Expression) sql.Expression {

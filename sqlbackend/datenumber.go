@@ -1,0 +1,177 @@
+package sqlbackend
+
+import (
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/transform"
+	"github.com/dolthub/go-mysql-server/sql/types"
+)
+
+// MySQL reads integers, and texts of nothing but digits, as dates: 20240229, 240229, 20240229235959. The frontend knows
+// few of them. What is a date or stands next to one is therefore given to it as a text with separators.
+
+// dateNumber is an expression that is taken for a date: its digits with separators between.
+type dateNumber struct{ sql.Expression }
+
+// Type implements sql.Expression.
+func (d *dateNumber) Type(*sql.Context) sql.Type { return types.Text }
+
+// Eval implements sql.Expression.
+func (d *dateNumber) Eval(ctx *sql.Context, row sql.Row) (any, error) {
+	v, err := d.Expression.Eval(ctx, row)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	return dateOfDigits(v), nil
+}
+
+// Children implements sql.Expression.
+func (d *dateNumber) Children() []sql.Expression { return []sql.Expression{d.Expression} }
+
+// WithChildren implements sql.Expression.
+func (d *dateNumber) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 1 {
+		return nil, sql.ErrInvalidChildrenNumber.New(d, len(c), 1)
+	}
+	return &dateNumber{c[0]}, nil
+}
+
+// asDate is an expression for a date where e stands; false if e is fine.
+func asDate(ctx *sql.Context, e sql.Expression) (sql.Expression, bool) {
+	if e == nil || !e.Resolved() {
+		return e, false
+	}
+	l, literal := e.(*expression.Literal)
+	switch {
+	case literal:
+		text := dateOfDigits(l.Value())
+		if _, was := l.Value().(string); !was || text != l.Value() {
+			if s, ok := text.(string); ok {
+				return expression.NewLiteral(s, types.Text), true
+			}
+		}
+		return e, false
+	case types.IsInteger(e.Type(ctx)) && !types.IsYear(e.Type(ctx)):
+		if _, done := e.(*dateNumber); !done {
+			return &dateNumber{e}, true
+		}
+	}
+	return e, false
+}
+
+// dateArguments is how many of a function's first arguments are dates.
+func dateArguments(e sql.FunctionExpression) int {
+	switch strings.ToLower(e.FunctionName()) {
+	case "date", "year", "month", "day", "dayofmonth", "dayofweek", "dayofyear", "weekday", "week", "weekofyear", "yearweek",
+		"quarter", "monthname", "dayname", "to_days", "last_day", "date_format", "date_add", "date_sub", "adddate", "subdate",
+		"datetime", "timestamp", "unix_timestamp":
+		return 1
+	case "datediff":
+		return 2
+	}
+	return 0
+}
+
+// datesFromNumbers replaces operands of e that are taken for dates.
+func datesFromNumbers(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	children := e.Children()
+	from, to := 0, 0
+	switch e := e.(type) {
+	case *expression.Convert:
+		if types.IsTime(e.Type(ctx)) {
+			to = 1
+		}
+	case *expression.SetField:
+		if len(children) == 2 && children[0].Resolved() && types.IsTime(children[0].Type(ctx)) {
+			from, to = 1, 2
+		}
+	case expression.Comparer, *expression.Between:
+		for _, c := range children {
+			if c.Resolved() && types.IsTime(c.Type(ctx)) {
+				to = len(children)
+			}
+		}
+	case sql.FunctionExpression:
+		to = min(dateArguments(e), len(children))
+	}
+	var out []sql.Expression
+	for i := from; i < to; i++ {
+		if by, ok := asDate(ctx, children[i]); ok {
+			if out == nil {
+				out = append(out, children...)
+			}
+			out[i] = by
+		}
+	}
+	if out == nil {
+		return e, transform.SameTree, nil
+	}
+	n, err := e.WithChildren(ctx, out...)
+	return n, transform.NewTree, err
+}
+
+// insertedDates does the same for the rows of an INSERT or REPLACE.
+func insertedDates(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+	insert, ok := n.(*plan.InsertInto)
+	if !ok {
+		return n, transform.SameTree, nil
+	}
+	names := insert.ColumnNames
+	schema := insert.Destination.Schema(ctx)
+	if len(names) == 0 {
+		for _, c := range schema {
+			names = append(names, c.Name)
+		}
+	}
+	dated := make([]bool, len(names))
+	any := false
+	for i, name := range names {
+		if at := schema.IndexOfColName(strings.ToLower(name)); at >= 0 {
+			dated[i] = types.IsTime(schema[at].Type)
+			any = any || dated[i]
+		}
+	}
+	if !any {
+		return n, transform.SameTree, nil
+	}
+	source, same, err := transform.Node(ctx, insert.Source, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+		values, ok := n.(*plan.Values)
+		if !ok {
+			return n, transform.SameTree, nil
+		}
+		var out [][]sql.Expression
+		for r, row := range values.ExpressionTuples {
+			var changed []sql.Expression
+			for i, e := range row {
+				if i >= len(dated) || !dated[i] {
+					continue
+				}
+				if by, ok := asDate(ctx, e); ok {
+					if changed == nil {
+						changed = append(changed, row...)
+					}
+					changed[i] = by
+				}
+			}
+			if changed != nil {
+				if out == nil {
+					out = append(out, values.ExpressionTuples...)
+				}
+				out[r] = changed
+			}
+		}
+		if out == nil {
+			return n, transform.SameTree, nil
+		}
+		v := *values
+		v.ExpressionTuples = out
+		return &v, transform.NewTree, nil
+	})
+	if err != nil || same {
+		return n, transform.SameTree, err
+	}
+	return insert.WithSource(source), transform.NewTree, nil
+}
