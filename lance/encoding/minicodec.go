@@ -175,9 +175,16 @@ func (m *miniCodec) appendFixed(dst *Vector, c *chunkValues, from, to int) error
 	if from == 0 && to == c.rows && (m.kind != miniInline || c.rows == blockValues) {
 		return m.decodeAll(dst.growFixed(c.rows), c)
 	}
-	if n := to - from; m.kind == miniInline && !c.have && c.singles+n <= fewValues {
+	if n := to - from; !c.have && c.singles+n <= fewValues {
 		c.singles += n
-		return m.appendFew(dst, c, from, to)
+		switch m.kind {
+		case miniInline:
+			return m.appendFew(dst, c, from, to)
+		case miniSplit:
+			return m.appendSplit(dst, c, from, to)
+		case miniRLE:
+			return expandRuns(dst.growFixed(n), c.bufs[0], c.bufs[1], m.bits, from, to)
+		}
 	}
 	if err := m.decodeOnce(c); err != nil {
 		return err
@@ -186,7 +193,7 @@ func (m *miniCodec) appendFixed(dst *Vector, c *chunkValues, from, to int) error
 	return nil
 }
 
-// fewValues is how many values of a packed chunk are looked up singly before all of it is expanded.
+// fewValues is how many values of a packed, split or run-length chunk are looked up singly before all of it is expanded.
 const fewValues = 16
 
 // appendFew appends rows of a bit-packed chunk without expanding it.
@@ -203,6 +210,21 @@ func (m *miniCodec) appendFew(dst *Vector, c *chunkValues, from, to int) error {
 		v := unpackOne(payload, m.bits, w, from+i)
 		for k := range m.bits / 8 {
 			out[i*m.bits/8+k] = byte(v >> (8 * k))
+		}
+	}
+	return nil
+}
+
+// appendSplit appends rows of a byte stream chunk without joining the others.
+func (m *miniCodec) appendSplit(dst *Vector, c *chunkValues, from, to int) error {
+	size := m.bits / 8
+	if len(c.bufs[0]) < c.rows*size {
+		return corrupt("byte stream chunk of %d bytes for %d values of %d bytes", len(c.bufs[0]), c.rows, size)
+	}
+	out := dst.growFixed(to - from)
+	for i := range to - from {
+		for j := range size {
+			out[i*size+j] = c.bufs[0][j*c.rows+from+i]
 		}
 	}
 	return nil

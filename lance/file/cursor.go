@@ -13,6 +13,8 @@ const (
 	windowBytes = 1 << 20
 	// minWindowBytes is what it shrinks to when many columns are read.
 	minWindowBytes = 64 << 10
+	// smallWindowBytes is what a read of one or a few chunks takes.
+	smallWindowBytes = 16 << 10
 	// totalWindowBytes is shared by the columns of a scan.
 	totalWindowBytes = 64 << 20
 	// directBytes is the size from which plain rows are read straight into the vector.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"google.golang.org/protobuf/proto"
 
@@ -52,10 +53,18 @@ type Reader struct {
 	gbo     uint64       // position of the table of global buffers
 	globals uint32       // global buffers
 
-	windows sync.Pool // of *[]byte; memory of finished cursors for the next ones
+	newest atomic.Pointer[projected]
+
+	windows, small sync.Pool // of *[]byte, of minWindowBytes or more and of smallWindowBytes; memory of finished cursors for the next ones
 
 	mu      sync.Mutex
 	columns map[uint32]*column // under mu; loaded column metadata
+}
+
+// projected is what the columns of a read look like.
+type projected struct {
+	fields []*schema.Field
+	schema *arrow.Schema
 }
 
 // Open reads the metadata of a file. errs.ErrCorruption for malformed files, errs.ErrUnsupported for versions it does
@@ -178,6 +187,12 @@ func (r *Reader) readAt(ctx context.Context, p []byte, pos uint64) error {
 
 // window returns n bytes of arbitrary content for a cursor to read into.
 func (r *Reader) window(n int) []byte {
+	if n <= smallWindowBytes {
+		if b, ok := r.small.Get().(*[]byte); ok {
+			return (*b)[:n]
+		}
+		return make([]byte, n, smallWindowBytes)
+	}
 	if b, ok := r.windows.Get().(*[]byte); ok && cap(*b) >= n {
 		return (*b)[:n]
 	}
@@ -186,7 +201,10 @@ func (r *Reader) window(n int) []byte {
 
 // giveBack keeps the memory of a window for another cursor; nobody may use it any more.
 func (r *Reader) giveBack(b []byte) {
-	if cap(b) >= minWindowBytes && cap(b) <= windowBytes {
+	switch {
+	case cap(b) == smallWindowBytes:
+		r.small.Put(&b)
+	case cap(b) >= minWindowBytes && cap(b) <= windowBytes:
 		r.windows.Put(&b)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -38,11 +39,11 @@ func (f *fieldReader) cursors() []*cursor {
 
 // project resolves fields to columns of the file.
 func (r *Reader) project(ctx context.Context, fields []*schema.Field, cols map[int32]int32) (*projection, error) {
-	sc, err := schema.ArrowSchema(fields, nil)
+	sc, err := r.arrowSchema(fields)
 	if err != nil {
 		return nil, err
 	}
-	p := &projection{schema: sc}
+	p := &projection{schema: sc, fields: make([]*fieldReader, 0, len(fields))}
 	window := max(minWindowBytes, min(windowBytes, totalWindowBytes/max(1, len(fields))))
 	for i, f := range fields {
 		fr, err := r.projectField(ctx, f, sc.Field(i).Type, cols, window)
@@ -52,6 +53,18 @@ func (r *Reader) project(ctx context.Context, fields []*schema.Field, cols map[i
 		p.fields = append(p.fields, fr)
 	}
 	return p, nil
+}
+
+// arrowSchema returns the Arrow schema of the fields; that of the newest call is kept, since point reads ask for the same again.
+func (r *Reader) arrowSchema(fields []*schema.Field) (*arrow.Schema, error) {
+	if last := r.newest.Load(); last != nil && slices.Equal(last.fields, fields) {
+		return last.schema, nil
+	}
+	sc, err := schema.ArrowSchema(fields, nil)
+	if err == nil {
+		r.newest.Store(&projected{slices.Clone(fields), sc})
+	}
+	return sc, err
 }
 
 func (r *Reader) projectField(ctx context.Context, f *schema.Field, dt arrow.DataType, cols map[int32]int32, window int) (*fieldReader, error) {

@@ -47,6 +47,7 @@ type state struct {
 	fragments []*Fragment
 	memwal    *MemWAL
 	inlineTxn []byte // inline transaction, nil if absent
+	plans     *planCache
 }
 
 // encodeManifest lays out a manifest file. It sets the section offsets in m. txn may be nil.
@@ -108,7 +109,7 @@ func decodeManifest(object string, b []byte) (*state, error) {
 	if end := at + sectionPrefix + uint64(len(body)); end != uint64(n-manifestFooter) {
 		return nil, errs.Corrupt(object, int64(at), "manifest body ends at %d, the footer begins at %d", end, n-manifestFooter)
 	}
-	s := &state{object: object, size: n, m: &pb.Manifest{}}
+	s := &state{object: object, size: n, m: &pb.Manifest{}, plans: &planCache{}}
 	if err := proto.Unmarshal(body, s.m); err != nil {
 		return nil, errs.Corrupt(object, int64(at), "manifest body: %v", err)
 	}

@@ -1,7 +1,9 @@
 package table
 
 import (
+	"encoding/binary"
 	"fmt"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -9,7 +11,48 @@ import (
 	"lancesql/lance/schema"
 )
 
-// columnPlan says where the wanted top-level fields of a fragment lie.
+// plansMax bounds the plans that a version keeps for point reads.
+const plansMax = 4096
+
+// planCache keeps the plans of a version's fragments. The zero value is empty; safe for concurrent use.
+type planCache struct {
+	mu    sync.Mutex
+	plans map[planKey]*columnPlan // under mu
+}
+
+type planKey struct {
+	f   *Fragment
+	ids string // of the fields
+}
+
+// planOf is plan for those who ask for the same fields again and again.
+func (d *Dataset) planOf(f *Fragment, fieldIDs []int32) (*columnPlan, error) {
+	var buf [64]byte
+	text := buf[:0]
+	for _, id := range fieldIDs {
+		text = binary.LittleEndian.AppendUint32(text, uint32(id))
+	}
+	c := d.state.plans
+	c.mu.Lock()
+	p := c.plans[planKey{f, string(text)}]
+	c.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	p, err := d.plan(f, fieldIDs)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.plans == nil || len(c.plans) >= plansMax {
+		c.plans = make(map[planKey]*columnPlan)
+	}
+	c.plans[planKey{f, string(text)}] = p
+	return p, nil
+}
+
+// columnPlan says where the wanted top-level fields of a fragment lie. Read-only once made.
 type columnPlan struct {
 	schema *arrow.Schema // of the output
 	parts  []filePart

@@ -171,7 +171,7 @@ func release(cols []arrow.Array) {
 // TakeFragment reads the rows at the given physical offsets (ascending, distinct) of fragment f, deleted or not.
 // fieldIDs as in ScanFragment. The caller releases the batch.
 func (d *Dataset) TakeFragment(ctx context.Context, f *Fragment, fieldIDs []int32, offsets []uint32) (arrow.RecordBatch, error) {
-	p, err := d.plan(f, fieldIDs)
+	p, err := d.planOf(f, fieldIDs)
 	if err != nil {
 		return nil, fmt.Errorf("take from fragment %d: %w", f.ID, err)
 	}
