@@ -221,7 +221,7 @@ func datetimeOf(ctx *sql.Context, v any) (time.Time, bool) {
 }
 
 // dateOfDigits writes an integer, or a text of digits, that is YYMMDD, YYYYMMDD, YYMMDDhhmmss or YYYYMMDDhhmmss, as a date with
-// separators; 0 is the zero date. Others stay, integers as texts.
+// separators; 0 is the zero date. Others stay.
 func dateOfDigits(v any) any {
 	text, ok := v.(string)
 	if n, isInt := int64Of(v); isInt {
@@ -244,11 +244,18 @@ func dateOfDigits(v any) any {
 	switch len(date) {
 	case 6:
 		year, _ := strconv.Atoi(date[:2]) // two digits, as above
-		return fmt.Sprintf("%04d-%s-%s%s", fullYear(int64(year)), date[2:4], date[4:], clock)
+		date = fmt.Sprintf("%04d-%s-%s", fullYear(int64(year)), date[2:4], date[4:])
 	case 8:
-		return date[:4] + "-" + date[4:6] + "-" + date[6:] + clock
+		date = date[:4] + "-" + date[4:6] + "-" + date[6:]
 	}
-	return text
+	layout := time.DateOnly
+	if clock != "" {
+		layout = time.DateTime
+	}
+	if _, err := time.Parse(layout, date+clock); err != nil {
+		return v // no date
+	}
+	return date + clock
 }
 
 var withDate = regexp.MustCompile(`^\s*\d+[-/.]\d+[-/.]\d+`)

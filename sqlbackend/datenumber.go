@@ -88,12 +88,8 @@ func datesFromNumbers(ctx *sql.Context, e sql.Expression) (sql.Expression, trans
 		if len(children) == 2 && children[0].Resolved() && types.IsTime(children[0].Type(ctx)) {
 			from, to = 1, 2
 		}
-	case expression.Comparer, *expression.Between:
-		for _, c := range children {
-			if c.Resolved() && types.IsTime(c.Type(ctx)) {
-				to = len(children)
-			}
-		}
+	case expression.Comparer, *expression.Between: // MySQL compares a column of dates with a number that is one as dates
+		return comparedDates(ctx, e, children)
 	case sql.FunctionExpression:
 		to = min(dateArguments(e), len(children))
 	}
@@ -105,6 +101,38 @@ func datesFromNumbers(ctx *sql.Context, e sql.Expression) (sql.Expression, trans
 			}
 			out[i] = by
 		}
+	}
+	if out == nil {
+		return e, transform.SameTree, nil
+	}
+	n, err := e.WithChildren(ctx, out...)
+	return n, transform.NewTree, err
+}
+
+// comparedDates replaces literals that are dates next to columns of dates.
+func comparedDates(ctx *sql.Context, e sql.Expression, children []sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	dated := false
+	for _, c := range children {
+		_, column := c.(*expression.GetField)
+		dated = dated || column && types.IsTime(c.Type(ctx))
+	}
+	if !dated {
+		return e, transform.SameTree, nil
+	}
+	var out []sql.Expression
+	for i, c := range children {
+		l, ok := c.(*expression.Literal)
+		if !ok {
+			continue
+		}
+		text, ok := dateOfDigits(l.Value()).(string)
+		if was, _ := l.Value().(string); !ok || text == was {
+			continue
+		}
+		if out == nil {
+			out = append(out, children...)
+		}
+		out[i] = expression.NewLiteral(text, types.Text)
 	}
 	if out == nil {
 		return e, transform.SameTree, nil
