@@ -34,6 +34,8 @@ type Config struct {
 	// look.
 	AdoptEvery time.Duration
 
+	TemporaryBytes int64 // most memory the files of temporary tables may take, over all sessions
+
 	TxnBytes int64 // most memory the changes of one transaction may take, estimated
 
 	Durability          Durability    // when a commit is acknowledged: see SetDurability
@@ -90,6 +92,7 @@ func DefaultConfig() Config {
 		MemoryBytes:           2 << 30,          // a small machine's half
 		IndexCacheBytes:       64 << 20,         // the keys of four million rows
 		AdoptEvery:            time.Second,      // one look costs a few file look-ups
+		TemporaryBytes:        1 << 30,          // as MySQL's temptable_max_ram
 		TxnBytes:              1 << 30,          // a large import in one transaction, without taking the machine's memory
 		JournalSegmentBytes:   64 << 20,         // a recovery reads at most this much that is not needed any more
 		JournalBytes:          1 << 30,          // recovery below a minute on a slow disk
@@ -155,6 +158,7 @@ func (c Config) Validate() error {
 	bad(c.MemoryBytes >= 16<<20, "MemoryBytes %d is less than 16 MiB", c.MemoryBytes)
 	bad(c.IndexCacheBytes > 0, "IndexCacheBytes %d is negative", c.IndexCacheBytes)
 	bad(c.AdoptEvery >= NoAdoption, "AdoptEvery %s is negative", c.AdoptEvery)
+	bad(c.TemporaryBytes > 0, "TemporaryBytes %d is negative", c.TemporaryBytes)
 	bad(c.TxnBytes > 0, "TxnBytes %d is negative", c.TxnBytes)
 	bad(c.Durability <= SyncEverySecond, "Durability %d is unknown", c.Durability)
 	bad(c.WALAck <= AckEntry, "WALAck %d is unknown", c.WALAck)

@@ -54,6 +54,9 @@ type Engine struct {
 	syncing  atomic.Bool // a sync of the journal is due within a second
 	making   atomic.Bool // the journal's next segment is being made, or could not be made just now
 
+	temporary      *temporary   // of an engine of temporary tables; nil otherwise
+	temporaryBytes atomic.Int64 // files of all engines of temporary tables that this one opened
+
 	tablesMu  sync.Mutex
 	tables    map[TableID]*openTable
 	reclaimed map[TableID]reclaims

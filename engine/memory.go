@@ -23,6 +23,7 @@ type MemoryUse struct {
 	WriteSets int64 // changes of open transactions
 	Locks     int64
 	Pages     int64 // cached pages of index files
+	Temporary int64 // files of temporary tables, which are not in the sum
 	Limit     int64 // of the sum at which writers wait
 }
 
@@ -42,6 +43,7 @@ type account struct {
 func (e *Engine) Memory() MemoryUse {
 	m := MemoryUse{
 		WriteSets: e.account.writeSets.Load(), Locks: int64(e.locks.Stats().Resources) * lockBytes, Pages: e.pages.Bytes(), Limit: e.cfg.MemoryBytes,
+		Temporary: e.temporaryBytes.Load(),
 	}
 	for _, ot := range e.openTables() {
 		t := ot.table.Memory()

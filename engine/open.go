@@ -139,6 +139,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		faults = append(faults, err)
 	}
 	faults = append(faults, e.journal.w.Close(), e.keys.Close())
+	e.temporary.discard()
 	if e.release != nil {
 		faults = append(faults, e.release())
 	}

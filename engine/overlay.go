@@ -26,8 +26,9 @@ type overlay struct {
 }
 
 type tableOverlay struct {
-	entry *TableEntry
-	keys  map[rowkey.Key][]overlayOp
+	entry   *TableEntry
+	keys    map[rowkey.Key][]overlayOp
+	dropped bool // the table is no more: nothing of it is committed
 
 	fresh  []rowkey.Key                // keys written since unique was brought up to date
 	unique map[rowkey.Key][]rowkey.Key // value of a unique index -> keys written with it, some of them no more
@@ -139,7 +140,7 @@ func (o *overlay) clear() {
 func (o *overlay) dirty() []*tableOverlay {
 	var out []*tableOverlay
 	for _, t := range o.tables {
-		if len(t.keys) > 0 {
+		if len(t.keys) > 0 && !t.dropped {
 			out = append(out, t)
 		}
 	}

@@ -18,6 +18,9 @@ func (t *Txn) Insert(ctx context.Context, tbl *TableEntry, row arrowx.Row) error
 	if err != nil {
 		return err
 	}
+	if err := t.e.temporary.admit(); err != nil {
+		return err
+	}
 	key, err := ot.key(row)
 	if err != nil {
 		return err
@@ -40,6 +43,9 @@ func (t *Txn) Insert(ctx context.Context, tbl *TableEntry, row arrowx.Row) error
 func (t *Txn) Update(ctx context.Context, tbl *TableEntry, oldRow, newRow arrowx.Row) error {
 	ot, err := t.changeable(ctx, tbl)
 	if err != nil {
+		return err
+	}
+	if err := t.e.temporary.admit(); err != nil {
 		return err
 	}
 	oldKey, err := ot.key(oldRow)

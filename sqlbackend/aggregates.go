@@ -38,7 +38,7 @@ func (o *operators) wholeTable(ctx *sql.Context, n *plan.GroupBy) (sql.RowIter, 
 			return nil, nil
 		}
 	}
-	txn, err := c.activeTxn(ctx)
+	txn, err := t.txn(ctx)
 	if err != nil {
 		return nil, err
 	}

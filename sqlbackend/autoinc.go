@@ -131,8 +131,8 @@ func (a *autoSetter) SetAutoIncrementValue(ctx *sql.Context, v uint64) error {
 	if a.table.creating(ctx) {
 		return nil // the table was made with it
 	}
-	if c := connOf(ctx); c != nil && c.stmt.altering != nil {
-		return c.stmt.altering.SetAutoIncrement(a.table.info.entry.Database, a.table.Name(), v)
+	if in := a.table.provider.alteration(ctx); in != nil {
+		return in.SetAutoIncrement(a.table.info.entry.Database, a.table.Name(), v)
 	}
 	return a.table.provider.engine.SetAutoIncrement(ctx, a.table.info.entry, v)
 }

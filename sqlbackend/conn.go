@@ -1,6 +1,7 @@
 package sqlbackend
 
 import (
+	"context"
 	"io"
 	"sync"
 
@@ -27,6 +28,7 @@ type Conn struct {
 
 	stmt   statement
 	locks  *engine.Session        // all locks of the connection
+	temps  *temporaryTables       // nil until the first is made
 	tables map[string]lockedTable // LOCK TABLES, by alias; nil if not in force
 	next   nextTransaction        // what SET TRANSACTION said of the next transaction
 	chain  *engine.TxnOptions     // COMMIT AND CHAIN: what the transaction was begun with that follows
@@ -91,6 +93,8 @@ func (c *Conn) SessionEnd() {
 	if c.locks != nil {
 		c.locks.Close()
 	}
+	_ = c.temps.close(context.Background()) // of tables that are gone with it
+	c.temps = nil
 }
 
 func (c *Conn) endStatement() {

@@ -3,8 +3,10 @@ package sqlbackend
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/engine"
 	"lancesql/internal/errs"
@@ -42,18 +44,28 @@ func (d *Database) GetTableInsensitive(ctx *sql.Context, name string) (sql.Table
 	if err != nil {
 		return nil, false, err
 	}
-	t := e.Table(name)
-	if t == nil {
-		return nil, false, nil
+	if entry := connOf(ctx).temporary(ctx, d.name, name); entry != nil {
+		nt, err := connOf(ctx).temps.provider.open(ctx, entry)
+		return nt, err == nil, err
 	}
-	info, err := d.provider.info(ctx, t)
-	if err != nil {
-		return nil, false, err
+	t := e.Table(name)
+	if t == nil || dropsTemporary(ctx) {
+		return nil, false, nil
 	}
 	if err := connOf(ctx).touch(ctx, d.name, name); err != nil {
 		return nil, false, err
 	}
-	nt := newTable(d.provider, info)
+	nt, err := d.provider.open(ctx, t)
+	return nt, err == nil, err
+}
+
+// open returns the table as the running statement sees it.
+func (p *Provider) open(ctx *sql.Context, t *engine.TableEntry) (*Table, error) {
+	info, err := p.info(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	nt := newTable(p, info)
 	nt.plainVirtual(connOf(ctx))
 	if c := connOf(ctx); info.rowID >= 0 && c != nil && c.stmt.bare {
 		// Why: a hidden column must not take part in NATURAL JOIN, be copied by CREATE TABLE … LIKE, or be expected
@@ -61,11 +73,21 @@ func (d *Database) GetTableInsensitive(ctx *sql.Context, name string) (sql.Table
 		nt.schema = nt.schema[:info.rowID]
 	}
 	if c := connOf(ctx); c != nil && showsStatus(c.stmt.marked) {
-		if nt.comment, err = d.provider.lagComment(ctx, info); err != nil {
-			return nil, false, err
+		if nt.comment, err = p.lagComment(ctx, info); err != nil {
+			return nil, err
 		}
 	}
-	return nt, true, nil
+	return nt, nil
+}
+
+// dropsTemporary reports whether the statement is DROP TEMPORARY TABLE, which finds no other tables.
+func dropsTemporary(ctx *sql.Context) bool {
+	c := connOf(ctx)
+	if c == nil {
+		return false
+	}
+	s, ok := c.stmt.marked.(*sqlparser.DDL)
+	return ok && s.Temporary && strings.EqualFold(s.Action, sqlparser.DropStr)
 }
 
 // GetTableNames implements sql.Database; sorted by name.
@@ -129,7 +151,14 @@ func (d *Database) DropTable(ctx *sql.Context, name string) error {
 	if err := connOf(ctx).implicitCommit(ctx); err != nil {
 		return err
 	}
-	err := d.provider.alter(ctx, func(a *engine.Alteration) error { return a.DropTable(ctx, d.name, name) })
+	p := d.provider
+	if c := connOf(ctx); c != nil {
+		if entry := c.temporary(ctx, d.name, name); entry != nil {
+			p = c.temps.provider
+			defer c.temps.forget(entry)
+		}
+	}
+	err := p.alter(ctx, func(a *engine.Alteration) error { return a.DropTable(ctx, d.name, name) })
 	if errors.Is(err, errs.ErrNotFound) {
 		return sql.ErrTableNotFound.New(name)
 	}
@@ -141,7 +170,11 @@ func (d *Database) RenameTable(ctx *sql.Context, oldName, newName string) error 
 	if err := connOf(ctx).implicitCommit(ctx); err != nil {
 		return err
 	}
-	err := d.provider.alter(ctx, func(a *engine.Alteration) error { return a.RenameTable(d.name, oldName, newName) })
+	p := d.provider
+	if c := connOf(ctx); c.temporary(ctx, d.name, oldName) != nil {
+		p = c.temps.provider
+	}
+	err := p.alter(ctx, func(a *engine.Alteration) error { return a.RenameTable(d.name, oldName, newName) })
 	switch {
 	case errors.Is(err, errs.ErrExists):
 		return sql.ErrTableAlreadyExists.New(newName)

@@ -22,9 +22,9 @@ import (
 // Making one takes no locks: the frontend makes editors it never uses.
 type editor struct {
 	table *Table
-	txn   *engine.Txn
+	txn   *engine.Txn // nil until the statement begins
 	what  string      // what it is for, if that changes rows that are there
-	mark  engine.Mark // write history when the statement began
+	mark  historyMark // when the statement began
 	rows  int64       // rows written since, for messages
 }
 
@@ -51,17 +51,17 @@ func (t *Table) Replacer(*sql.Context) sql.RowReplacer { return &editor{table: t
 
 // StatementBegin implements sql.EditOpenerCloser. With IGNORE it is called for each row.
 func (e *editor) StatementBegin(ctx *sql.Context) {
-	txn, err := connOf(ctx).activeTxn(ctx)
+	txn, err := e.table.txn(ctx)
 	if err != nil {
 		return // the first write reports it
 	}
-	e.txn, e.mark = txn, txn.Mark()
+	e.txn, e.mark = txn, connOf(ctx).mark()
 }
 
 // DiscardChanges implements sql.EditOpenerCloser: the statement's writes are undone, its locks stay.
-func (e *editor) DiscardChanges(*sql.Context, error) error {
+func (e *editor) DiscardChanges(ctx *sql.Context, _ error) error {
 	if e.txn != nil && !e.txn.Done() {
-		e.txn.RollbackTo(e.mark)
+		connOf(ctx).rollbackTo(e.mark)
 	}
 	return nil
 }
@@ -80,12 +80,12 @@ func (e *editor) begin(ctx *sql.Context) (*engine.Txn, error) {
 	if e.what != "" && e.table.info.appendOnly() {
 		return nil, e.table.info.errAppendOnly(e.what)
 	}
-	txn, err := connOf(ctx).activeTxn(ctx)
+	txn, err := e.table.txn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if e.txn != txn {
-		e.txn, e.mark = txn, txn.Mark()
+		e.txn, e.mark = txn, connOf(ctx).mark()
 	}
 	return txn, nil
 }

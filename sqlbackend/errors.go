@@ -111,6 +111,7 @@ func engineError(err error, chain []error) *mysql.SQLError {
 		{context.DeadlineExceeded, 3024, "Query execution was interrupted, maximum statement execution time exceeded"},
 		{context.Canceled, 1317, "Query execution was interrupted"},
 		{errs.ErrNoSpace, 1021, "Disk full (%s); nothing was written"},
+		{errs.ErrTableFull, 1114, "The table is full: %s"},
 		{errs.ErrDeadlock, 1213, "Deadlock found when trying to get lock; try restarting transaction"},
 		{errs.ErrWriteConflict, 1213, "Deadlock found when trying to get lock; try restarting transaction"},
 		{errs.ErrLockTimeout, 1205, "Lock wait timeout exceeded; try restarting transaction"},

@@ -138,10 +138,6 @@ func (o *operators) run(ctx *sql.Context, c *Conn, n sql.Node, row sql.Row, e *e
 
 // planScans asks storage about every scan of our tables that does not depend on other rows.
 func (c *Conn) planScans(ctx *sql.Context, n sql.Node, e *explained) error {
-	txn, err := c.activeTxn(ctx)
-	if err != nil {
-		return err
-	}
 	var failed error
 	transform.InspectWithOpaque(ctx, n, func(ctx *sql.Context, n sql.Node) bool {
 		var t *Table
@@ -157,6 +153,11 @@ func (c *Conn) planScans(ctx *sql.Context, n sql.Node, e *explained) error {
 		}
 		if t == nil || failed != nil {
 			return failed == nil
+		}
+		txn, err := t.txn(ctx)
+		if err != nil {
+			failed = err
+			return false
 		}
 		scans := []lsm.ScanSpec{{}}
 		if t.lookup != nil {

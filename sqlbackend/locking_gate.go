@@ -83,8 +83,14 @@ func usesOf(stmt sqlparser.Statement) ([]tableUse, statementKind) {
 		}
 		return w.uses, commitsFirst
 	case *sqlparser.DDL:
-		if s.Temporary {
-			return nil, plainStatement
+		if s.Temporary { // takes no lock on its own name, and leaves the transaction open
+			w.addDDL(s)
+			for i := range w.uses {
+				if w.uses[i].mode == lock.X {
+					w.uses[i].mode = lock.None
+				}
+			}
+			return w.uses, plainStatement
 		}
 		w.addDDL(s)
 		return w.uses, commitsFirst
@@ -231,13 +237,13 @@ func (c *Conn) admit(ctx *sql.Context) error {
 		return nil
 	}
 	if c.tables != nil {
-		if err := c.checkLocked(uses); err != nil {
+		if err := c.checkLocked(ctx, uses); err != nil {
 			return err
 		}
 	}
 	var txn *engine.Txn
 	for _, u := range uses {
-		if !c.isStored(u) {
+		if !c.isStored(u) || u.mode == lock.None || c.isTemporary(ctx, u) {
 			continue
 		}
 		if txn == nil {
@@ -288,7 +294,7 @@ func (c *Conn) related(ctx *sql.Context, uses []tableUse) ([]tableUse, error) {
 		return nil, err
 	}
 	for _, u := range uses {
-		if u.mode != lock.X {
+		if u.mode != lock.X || c.isTemporary(ctx, u) {
 			continue
 		}
 		for _, fk := range refs.byParent[parentKey(u.db, u.table)] {
@@ -333,7 +339,7 @@ func (c *Conn) admitDDL(ctx *sql.Context, uses []tableUse) error {
 	wait := c.metaWait()
 	c.stmt.ddl = true
 	for _, u := range uses {
-		if !c.isStored(u) {
+		if !c.isStored(u) || c.isTemporary(ctx, u) {
 			continue
 		}
 		if c.tables != nil && u.mode == lock.X && !u.related {
@@ -429,7 +435,7 @@ func (c *Conn) lockTables(ctx *sql.Context, uses []tableUse) error {
 	catalog := c.provider.engine.Catalog()
 	tables := make(map[string]lockedTable)
 	for _, u := range uses {
-		if !c.isStored(u) {
+		if !c.isStored(u) || c.isTemporary(ctx, u) {
 			continue
 		}
 		if d := catalog.Database(u.db); d == nil {
@@ -446,7 +452,7 @@ func (c *Conn) lockTables(ctx *sql.Context, uses []tableUse) error {
 		return strings.Compare(foldName(a.db)+"\x00"+foldName(a.table), foldName(b.db)+"\x00"+foldName(b.table))
 	})
 	for _, u := range uses {
-		if !c.isStored(u) {
+		if !c.isStored(u) || c.isTemporary(ctx, u) {
 			continue
 		}
 		if err := c.locks.LockMeta(ctx, u.db, u.table, u.mode, lock.Session, c.metaWait()); err != nil {
@@ -472,11 +478,11 @@ func (c *Conn) unlockTables(ctx *sql.Context) error {
 }
 
 // checkLocked refuses tables that LOCK TABLES does not name, and writing to those locked for reading.
-func (c *Conn) checkLocked(uses []tableUse) error {
+func (c *Conn) checkLocked(ctx *sql.Context, uses []tableUse) error {
 	catalog := c.provider.engine.Catalog()
 	for _, u := range uses {
-		if d := catalog.Database(u.db); d == nil || d.Table(u.table) == nil {
-			continue // a view, a name of WITH, or an error of its own
+		if d := catalog.Database(u.db); d == nil || d.Table(u.table) == nil || u.mode == lock.None || c.isTemporary(ctx, u) {
+			continue // a view, a name of WITH, a temporary table, or an error of its own
 		}
 		l, ok := c.tables[foldName(u.alias)]
 		if !ok || !strings.EqualFold(l.table, u.table) || !strings.EqualFold(l.db, u.db) {

@@ -189,11 +189,11 @@ func (l *lockIter) lock(ctx *sql.Context, ref *lockedRow, row sql.Row) (sql.Row,
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	txn, err := connOf(ctx).activeTxn(ctx)
+	want, t := *ref.table.lock, ref.table
+	txn, err := t.txn(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	want, t := *ref.table.lock, ref.table
 	if t.info.appendOnly() {
 		return row, true, nil // locked with the table
 	}

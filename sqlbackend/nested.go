@@ -7,8 +7,6 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/rowexec"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
-
-	"lancesql/engine"
 )
 
 // Statements inside statements: those of procedures, which the frontend runs one by one, and those of triggers, which
@@ -48,8 +46,8 @@ type innerStatement struct {
 	inner statement
 
 	outer statement
-	txn   *engine.Txn // of the outer statement
-	start engine.Mark
+	begun bool        // the outer statement has begun in its transaction
+	start historyMark // of the outer statement
 
 	call       *callState
 	triggered  bool // the CALL stands in a trigger: nothing may be committed before the statement that fired it ends
@@ -57,9 +55,9 @@ type innerStatement struct {
 }
 
 func (i *innerStatement) enter() {
-	i.outer, i.txn = i.conn.stmt, i.conn.stmt.begun
-	if i.txn != nil {
-		i.start = i.txn.StatementStart()
+	i.outer, i.begun = i.conn.stmt, i.conn.stmt.begun != nil
+	if i.begun {
+		i.start = i.conn.statementStart()
 	}
 	i.conn.stmt = i.inner
 	i.call.enter(i.conn)
@@ -71,8 +69,8 @@ func (i *innerStatement) enter() {
 
 func (i *innerStatement) leave() {
 	i.inner, i.conn.stmt = i.conn.stmt, i.outer
-	if i.txn != nil && !i.txn.Done() {
-		i.txn.SetStatementStart(i.start)
+	if i.begun {
+		i.conn.setStatementStart(i.start)
 	}
 	if i.triggered {
 		i.conn.SetIgnoreAutoCommit(!i.autocommit)
@@ -141,25 +139,25 @@ func triggered(n sql.Node) bool {
 
 // trigger runs what a trigger does for one row. The frontend looks at the node it built, so nothing may stand around it.
 func (o *operators) trigger(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) {
-	txn := txnOf(ctx)
-	if txn == nil {
+	if txnOf(ctx) == nil {
 		return nil, nil
 	}
-	start := txn.StatementStart()
-	txn.SetStatementStart(txn.Mark())
+	c := connOf(ctx)
+	start := c.statementStart()
+	c.setStatementStart(c.mark())
 	it, err := o.insideTrigger.Build(ctx, n, row)
 	if err != nil {
-		txn.SetStatementStart(start)
+		c.setStatementStart(start)
 		return nil, err
 	}
-	return &triggerRows{RowIter: it, txn: txn, start: start}, nil
+	return &triggerRows{RowIter: it, conn: c, start: start}, nil
 }
 
 // triggerRows goes back to the statement that fired the trigger when the trigger is done.
 type triggerRows struct {
 	sql.RowIter
-	txn   *engine.Txn
-	start engine.Mark
+	conn  *Conn
+	start historyMark
 }
 
 // Next implements sql.RowIter.
@@ -170,7 +168,7 @@ func (t *triggerRows) Next(ctx *sql.Context) (sql.Row, error) {
 // Close implements sql.RowIter.
 func (t *triggerRows) Close(ctx *sql.Context) error {
 	err := t.RowIter.Close(ctx)
-	t.txn.SetStatementStart(t.start)
+	t.conn.setStatementStart(t.start)
 	return err
 }
 
@@ -182,8 +180,9 @@ type triggerOperators struct {
 // Build implements sql.NodeExecBuilder; nil, nil declines the node.
 func (t *triggerOperators) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) {
 	if triggered(n) {
-		if txn := txnOf(ctx); txn != nil {
-			txn.SetStatementStart(txn.Mark())
+		if txnOf(ctx) != nil {
+			c := connOf(ctx)
+			c.setStatementStart(c.mark())
 		}
 		if _, call := n.(*plan.Call); !call {
 			return nil, nil

@@ -19,7 +19,8 @@ const collationOption = "collation"
 // Provider is the frontend's way to the databases of an engine. It is safe for concurrent use. Look-ups read the
 // engine's catalog image and do no I/O (I4).
 type Provider struct {
-	engine *engine.Engine
+	engine    *engine.Engine
+	temporary bool // of the temporary tables of a session
 
 	mu    sync.RWMutex
 	infos map[engine.TableID]*tableInfo // built at first use, replaced when the entry changes

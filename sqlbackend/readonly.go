@@ -35,7 +35,7 @@ func runAgain(ctx *sql.Context, err error) bool {
 		return false
 	}
 	c.closeReaders()
-	c.stmt.begun = nil
+	c.stmt.begun, c.stmt.begunOwn = nil, nil
 	c.SetTransaction(nil)
 	return true
 }

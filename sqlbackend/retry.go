@@ -18,11 +18,6 @@ import (
 // progress; a statement that still meets changed rows after so many is one that many others overtake.
 const retryRounds = 128
 
-// transactional is a session with an engine transaction; *Conn is one.
-type transactional interface {
-	Txn() *engine.Txn
-}
-
 // rootBuilder sees plans first. At the root of a data-changing statement it puts an iterator that runs the statement
 // again when a row it wants to change changed after it was read; every other node goes to operators.
 type rootBuilder struct {
@@ -41,8 +36,8 @@ func (b *rootBuilder) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowI
 		if err := refuseAppendOnly(n); err != nil {
 			return nil, err
 		}
-		if txn := txnOf(ctx); txn != nil {
-			return b.retry(ctx, n, txn)
+		if txnOf(ctx) != nil {
+			return b.retry(ctx, n)
 		}
 	}
 	if len(row) == 0 {
@@ -69,8 +64,8 @@ func (b *rootBuilder) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowI
 }
 
 func txnOf(ctx *sql.Context) *engine.Txn {
-	if s, ok := ctx.Session.(transactional); ok {
-		return s.Txn()
+	if c := connOf(ctx); c != nil {
+		return c.Txn()
 	}
 	return nil
 }
@@ -100,8 +95,9 @@ func readsStream(n sql.Node) bool {
 	return found
 }
 
-func (b *rootBuilder) retry(ctx *sql.Context, n sql.Node, txn *engine.Txn) (sql.RowIter, error) {
-	mark := txn.Mark()
+func (b *rootBuilder) retry(ctx *sql.Context, n sql.Node) (sql.RowIter, error) {
+	c := connOf(ctx)
+	mark := c.mark()
 	n, err := prepareChange(ctx, n)
 	if err != nil {
 		return nil, err
@@ -110,7 +106,7 @@ func (b *rootBuilder) retry(ctx *sql.Context, n sql.Node, txn *engine.Txn) (sql.
 	if err != nil {
 		return nil, err
 	}
-	return &retryIter{node: n, inner: b.inner, txn: txn, mark: mark, child: child}, nil
+	return &retryIter{node: n, inner: b.inner, conn: c, mark: mark, child: child}, nil
 }
 
 // retryIter runs a statement until no row it changes had changed since it was read. It reads all result rows before it
@@ -118,8 +114,8 @@ func (b *rootBuilder) retry(ctx *sql.Context, n sql.Node, txn *engine.Txn) (sql.
 type retryIter struct {
 	node  sql.Node
 	inner *rowexec.BaseBuilder
-	txn   *engine.Txn
-	mark  engine.Mark
+	conn  *Conn
+	mark  historyMark
 
 	child sql.RowIter
 	done  bool
@@ -164,14 +160,14 @@ func (r *retryIter) run(ctx *sql.Context) error {
 		if cerr := r.child.Close(ctx); cerr != nil && !isConflict(cerr) {
 			return errors.Join(err, cerr)
 		}
-		r.txn.RollbackTo(r.mark)
+		r.conn.rollbackTo(r.mark)
 		if round >= retryRounds {
 			return fmt.Errorf("statement met changed rows %d times: %w", round, errs.ErrDeadlock)
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		r.txn.RefreshStatement()
+		r.conn.refreshStatement()
 		restoreWarnings(ctx, warnings)
 		child, err := r.inner.Build(ctx, r.node, nil)
 		if err != nil {

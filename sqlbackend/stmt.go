@@ -13,6 +13,7 @@ import (
 // statement is what a session knows of the running statement. Its zero value is a plain consistent read.
 type statement struct {
 	begun     *engine.Txn          // the transaction in which the statement has begun; another one begins it anew
+	begunOwn  *engine.Txn          // the same of the one on temporary tables
 	current   bool                 // scans read what is newest (DML, locking reads)
 	bare      bool                 // writes no rows of existing tables by identity: hidden row ids stay out of sight
 	truncate  bool                 // TRUNCATE TABLE, which resets AUTO_INCREMENT and commits
@@ -20,7 +21,7 @@ type statement struct {
 	catalog   bool                 // shows definitions, so that secondary indexes are listed
 	creating  *plan.CreateTable    // the CREATE TABLE being executed: its indexes and checks
 	duplicate duplicateRow         // the last one met by an INSERT into a table without a primary key
-	altering  *engine.Alteration   // what the steps of a DDL statement have changed so far; nil if it has one
+	altering  *alterations         // what the steps of a DDL statement have changed so far; nil if it has one
 	altered   []func(*sql.Context) // what is to be done once that is committed
 
 	marked   sqlparser.Statement // its tree
@@ -33,6 +34,7 @@ type statement struct {
 	rows     map[string]rowLock // locking clauses by table
 	planned  bool               // the locking clauses are in the plan
 	limited  bool               // the query has a LIMIT: not all rows found are returned
+	keeps    bool               // defines temporary tables only, so that the transaction goes on
 	snapshot bool               // START TRANSACTION WITH CONSISTENT SNAPSHOT
 	explain  *explained         // it is being analyzed
 }
@@ -99,6 +101,7 @@ func (c *Conn) MarkStatement(stmt sqlparser.Statement) {
 	case *sqlparser.DDL:
 		c.stmt.truncate = strings.EqualFold(s.Action, sqlparser.TruncateStr)
 		c.stmt.catalog = !c.stmt.truncate
+		c.stmt.keeps = s.Temporary
 	case *sqlparser.Show, *sqlparser.AlterTable:
 		c.stmt.catalog = true
 	default:

@@ -77,6 +77,7 @@ func memoryRows(p *Provider) []sql.Row {
 	}{
 		{"memtables", m.MemTables}, {"behind", m.Behind}, {"deaths", m.Deaths}, {"write sets", m.WriteSets}, {"locks", m.Locks},
 		{"pages", m.Pages}, {"total", m.Total()}, {"limit", m.Limit},
+		{"temporary tables", m.Temporary},
 	} {
 		rows = append(rows, sql.Row{a.name, uint64(max(a.bytes, 0))})
 	}

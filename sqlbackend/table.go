@@ -73,7 +73,7 @@ func (t *Table) Collation() sql.CollationID { return t.info.collation }
 func (t *Table) Comment() string { return t.comment }
 
 // IsTemporary implements sql.TemporaryTable.
-func (t *Table) IsTemporary() bool { return false }
+func (t *Table) IsTemporary() bool { return t.provider.temporary }
 
 // Schema implements sql.Table: the projected columns.
 func (t *Table) Schema(*sql.Context) sql.Schema {

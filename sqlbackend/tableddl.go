@@ -35,7 +35,7 @@ func (d *Database) createTable(ctx *sql.Context, name string, schema sql.Primary
 	if e.Table(name) != nil {
 		return sql.ErrTableAlreadyExists.New(name)
 	}
-	if _, view, err := d.GetViewDefinition(ctx, name); err != nil || view {
+	if _, view, err := d.GetViewDefinition(ctx, name); err != nil || view { // a database of temporary tables has none
 		return cmp.Or(err, error(sql.ErrTableAlreadyExists.New(name)))
 	}
 	c := connOf(ctx)
@@ -88,8 +88,8 @@ func (d *Database) createTable(ctx *sql.Context, name string, schema sql.Primary
 		return err
 	}
 	def := engine.TableDef{Schema: l.schema, Shape: b, AutoColumn: l.autoColumn, NextAuto: start, Sharding: spread, Indexes: l.indexDefs()}
-	if c != nil && c.stmt.altering != nil {
-		_, err = c.stmt.altering.CreateTable(ctx, d.name, name, def)
+	if in := d.provider.alteration(ctx); in != nil {
+		_, err = in.CreateTable(ctx, d.name, name, def)
 	} else {
 		_, err = d.provider.engine.CreateTable(ctx, d.name, name, def)
 	}

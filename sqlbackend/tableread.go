@@ -154,7 +154,7 @@ func (r *rowIter) nextBatch(ctx *sql.Context) error {
 
 func (r *rowIter) open(ctx *sql.Context) error {
 	c := connOf(ctx)
-	txn, err := c.activeTxn(ctx)
+	txn, err := r.table.txn(ctx)
 	if err != nil {
 		return err
 	}

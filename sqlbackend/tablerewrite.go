@@ -262,7 +262,7 @@ func (t *Table) beginRewrite(ctx *sql.Context, s *shape) (*rewriter, error) {
 		def.NextAuto = auto.Peek()
 	}
 	w := &rewriter{table: t}
-	in := connOf(ctx).stmt.altering
+	in := t.provider.alteration(ctx)
 	if in == nil {
 		in = t.provider.engine.Alter()
 		w.alone = in

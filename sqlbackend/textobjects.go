@@ -172,6 +172,9 @@ func (d *Database) CreateView(ctx *sql.Context, name string, selectStatement, cr
 	if e.Table(name) != nil {
 		return sql.ErrTableAlreadyExists.New(name)
 	}
+	if err := connOf(ctx).refuseTemporary(ctx); err != nil {
+		return err
+	}
 	s := storedText{Name: name, Text: createViewStmt, Select: selectStatement, SQLMode: sql.LoadSqlMode(ctx).String()}
 	return d.saveText(ctx, viewText, s, "", sql.ErrExistingView.New(d.name, name), nil)
 }
@@ -218,13 +221,26 @@ func listTexts[T any](ctx *sql.Context, d *Database, kind textKind, as func(*sto
 
 // GetTriggers implements sql.TriggerDatabase, in the order in which they were made.
 func (d *Database) GetTriggers(ctx *sql.Context) ([]sql.TriggerDefinition, error) {
-	return listTexts(ctx, d, triggerText, func(s *storedText) sql.TriggerDefinition {
-		return sql.TriggerDefinition{Name: s.Name, CreateStatement: s.Text, CreatedAt: s.Created, SqlMode: s.SQLMode}
-	})
+	t, err := d.texts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := connOf(ctx)
+	list := make([]sql.TriggerDefinition, 0, len(t.byKind[triggerText]))
+	for i := range t.byKind[triggerText] {
+		s := &t.byKind[triggerText][i]
+		if !c.aboutTemporary(ctx, d.name, s) {
+			list = append(list, sql.TriggerDefinition{Name: s.Name, CreateStatement: s.Text, CreatedAt: s.Created, SqlMode: s.SQLMode})
+		}
+	}
+	return list, nil
 }
 
 // CreateTrigger implements sql.TriggerDatabase.
 func (d *Database) CreateTrigger(ctx *sql.Context, def sql.TriggerDefinition) error {
+	if err := connOf(ctx).refuseTemporary(ctx); err != nil {
+		return err
+	}
 	s := storedText{Name: def.Name, Text: def.CreateStatement, SQLMode: def.SqlMode, Created: def.CreatedAt}
 	return d.saveText(ctx, triggerText, s, "", mysql.NewSQLError(erTriggerExists, mysql.SSUnknownSQLState, "Trigger already exists"), nil)
 }

@@ -54,6 +54,7 @@ func (t *transaction) begin() *engine.Txn {
 }
 
 func (t *transaction) rollback() {
+	t.conn.temps.rollback()
 	if t.txn != nil {
 		t.txn.Rollback()
 		t.txn = nil
@@ -170,20 +171,22 @@ func (c *Conn) CommitTransaction(ctx *sql.Context, tx sql.Transaction) error {
 
 func (c *Conn) commit(ctx *sql.Context, tx sql.Transaction) error {
 	t, ok := tx.(*transaction)
-	if !ok || t == nil || t.txn == nil {
+	if !ok || t == nil {
 		return nil
 	}
 	txn := t.txn
 	t.txn = nil
-	if txn.Done() {
-		return nil
+	if txn == nil || txn.Done() {
+		return c.temps.commit(ctx)
 	}
 	err := txn.Commit(ctx)
-	if err != nil {
-		txn.Rollback()
-		c.SetIgnoreAutoCommit(false)
-		c.SetTransaction(nil)
+	if err == nil {
+		return c.temps.commit(ctx)
 	}
+	txn.Rollback()
+	c.temps.rollback()
+	c.SetIgnoreAutoCommit(false)
+	c.SetTransaction(nil)
 	return err
 }
 
@@ -202,6 +205,9 @@ func (c *Conn) CreateSavepoint(ctx *sql.Context, tx sql.Transaction, name string
 		return err
 	}
 	txn.Savepoint(foldName(name))
+	if own := c.temps.current(); own != nil {
+		own.Savepoint(foldName(name))
+	}
 	return nil
 }
 
@@ -211,7 +217,13 @@ func (c *Conn) RollbackToSavepoint(ctx *sql.Context, tx sql.Transaction, name st
 	if err != nil {
 		return err
 	}
-	return savepointError(name, txn.RollbackToSavepoint(foldName(name)))
+	if err := savepointError(name, txn.RollbackToSavepoint(foldName(name))); err != nil {
+		return err
+	}
+	if own := c.temps.current(); own != nil && own.RollbackToSavepoint(foldName(name)) != nil {
+		own.RollbackTo(0) // it had not begun then
+	}
+	return nil
 }
 
 // ReleaseSavepoint implements sql.TransactionSession.
@@ -219,6 +231,9 @@ func (c *Conn) ReleaseSavepoint(ctx *sql.Context, tx sql.Transaction, name strin
 	txn, err := c.activeTxn(ctx)
 	if err != nil {
 		return err
+	}
+	if own := c.temps.current(); own != nil {
+		_ = own.ReleaseSavepoint(foldName(name)) // it may not have begun then
 	}
 	return savepointError(name, txn.ReleaseSavepoint(foldName(name)))
 }
@@ -238,6 +253,9 @@ func (c *Conn) implicitCommit(ctx *sql.Context) error {
 	if c.stmt.refused != nil {
 		return c.stmt.refused
 	}
+	if c.stmt.keeps {
+		return nil
+	}
 	tx := ctx.GetTransaction()
 	if tx == nil {
 		return nil
@@ -249,7 +267,7 @@ func (c *Conn) implicitCommit(ctx *sql.Context) error {
 	if t, ok := tx.(*transaction); ok && t != nil {
 		t.begun = false
 	}
-	c.stmt.begun = nil
+	c.stmt.begun, c.stmt.begunOwn = nil, nil
 	return nil
 }
 

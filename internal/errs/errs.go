@@ -7,18 +7,19 @@ import (
 
 // Storage sentinels. Each line says who is at fault or what the caller may do next.
 var (
-	ErrNotFound    = errors.New("not found")        // the named thing does not exist
-	ErrExists      = errors.New("already exists")   // put-if-absent met an existing object
-	ErrConflict    = errors.New("conflict")         // reload and retry
-	ErrFenced      = errors.New("fenced")           // a newer writer owns the shard
-	ErrPoisoned    = errors.New("poisoned")         // this writer must be reopened
-	ErrUnsupported = errors.New("unsupported")      // flag, version or encoding we must refuse
-	ErrInvalid     = errors.New("invalid argument") // the caller's fault
-	ErrLimit       = errors.New("limit exceeded")   // a configured bound was hit
-	ErrClosed      = errors.New("closed")           // used after Close
-	ErrCorruption  = errors.New("corruption")       // bytes that cannot be what we or Lance wrote
-	ErrNoSpace     = errors.New("no space left")    // the disk is full; nothing was acknowledged
-	ErrSync        = errors.New("sync failed")      // fatal: what a failed fsync left behind is unknown
+	ErrNotFound    = errors.New("not found")         // the named thing does not exist
+	ErrExists      = errors.New("already exists")    // put-if-absent met an existing object
+	ErrConflict    = errors.New("conflict")          // reload and retry
+	ErrFenced      = errors.New("fenced")            // a newer writer owns the shard
+	ErrPoisoned    = errors.New("poisoned")          // this writer must be reopened
+	ErrUnsupported = errors.New("unsupported")       // flag, version or encoding we must refuse
+	ErrInvalid     = errors.New("invalid argument")  // the caller's fault
+	ErrLimit       = errors.New("limit exceeded")    // a configured bound was hit
+	ErrClosed      = errors.New("closed")            // used after Close
+	ErrCorruption  = errors.New("corruption")        // bytes that cannot be what we or Lance wrote
+	ErrNoSpace     = errors.New("no space left")     // the disk is full; nothing was acknowledged
+	ErrTableFull   = errors.New("the table is full") // a temporary table, whose memory is bounded
+	ErrSync        = errors.New("sync failed")       // fatal: what a failed fsync left behind is unknown
 	ErrLocked      = errors.New("locked by another process")
 	ErrNewerFormat = errors.New("written by a newer version")
 	ErrReadOnly    = errors.New("opened for reading only")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lancesql/internal/clock"
@@ -15,7 +16,8 @@ import (
 
 // Mem is a Store in memory, with the behaviour of Local and none of its durability. Safe for concurrent use.
 type Mem struct {
-	clock clock.Clock // immutable
+	clock clock.Clock   // immutable
+	held  *atomic.Int64 // immutable: bytes of all objects, maybe of other stores too; nil: nobody counts
 
 	mu   sync.RWMutex
 	root *memNode // under mu, with everything below
@@ -37,6 +39,32 @@ func NewMemClock(c clock.Clock) *Mem {
 	m := &Mem{clock: c}
 	m.root = m.newDir()
 	return m
+}
+
+// NewMemCounted returns an empty store that keeps in held what its objects add to it, in bytes; Clear takes it out again.
+func NewMemCounted(c clock.Clock, held *atomic.Int64) *Mem {
+	m := NewMemClock(c)
+	m.held = held
+	return m
+}
+
+// count adds the bytes of a node that has come (sign 1) or gone (sign -1).
+func (m *Mem) count(n *memNode, sign int64) {
+	if m.held == nil || n == nil {
+		return
+	}
+	m.held.Add(sign * int64(len(n.data)))
+	for _, child := range n.children {
+		m.count(child, sign)
+	}
+}
+
+// Clear removes everything.
+func (m *Mem) Clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.count(m.root, -1)
+	m.root = m.newDir()
 }
 
 func (m *Mem) newDir() *memNode {
@@ -94,7 +122,10 @@ func (m *Mem) put(name string, data []byte, replace bool) error {
 			return errIsDirectory(name)
 		}
 	}
-	dir.children[base] = &memNode{data: data, modTime: m.clock.Now()}
+	m.count(dir.children[base], -1)
+	node := &memNode{data: data, modTime: m.clock.Now()}
+	m.count(node, 1)
+	dir.children[base] = node
 	return nil
 }
 
@@ -267,6 +298,7 @@ func (m *Mem) Delete(ctx context.Context, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if node := m.lookLocked(name); node != nil && node.children == nil {
+		m.count(node, -1)
 		delete(m.lookLocked(parentOf(name)).children, baseOf(name))
 	}
 	return nil
@@ -279,7 +311,8 @@ func (m *Mem) RemoveAll(ctx context.Context, dir string) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.lookLocked(dir) != nil {
+	if node := m.lookLocked(dir); node != nil {
+		m.count(node, -1)
 		delete(m.lookLocked(parentOf(dir)).children, baseOf(dir))
 	}
 	return nil

@@ -35,7 +35,6 @@ func causes() []cause {
 		{"spatial-index", "SPATIAL indexes are not built", `SPATIAL indexes`},
 		{"spatial", "spatial types are not stored: milestone 5", `columns of type (geometry|point|linestring|polygon|multi)`},
 		{"vector", "VECTOR columns and indexes are not built: milestone 6", `columns of type VECTOR|VECTOR indexes`},
-		{"temporary", "temporary tables are not built: milestone 5", `does not support temporary tables`},
 		{"several-tables", "a transaction that writes several tables is not built: milestone 5", `commit spans several tables`},
 		{openReason, "not looked into yet", ``},
 	}
