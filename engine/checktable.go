@@ -12,7 +12,9 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
+	"lancesql/internal/predicate"
 	"lancesql/internal/rowkey"
 	"lancesql/lsm"
 )
@@ -22,7 +24,8 @@ const checkFindingsMax = 10
 
 // CheckTable compares what the ways of reading a table give, at one view, while it is in use: a scan of every stored column,
 // the primary key in order, and every secondary index. Keys that are held twice are listed. extended looks every row up by
-// its primary key as well, and values of each index. found is called with each finding; the result is the number of rows.
+// its primary key as well, and values of each index; and it asks the zone maps, bitmaps and bloom filters of each column for
+// NULL and a sample of its values. found is called with each finding; the result is the number of rows.
 //
 // A comparison is by counts and sums of hashes of (indexed value, primary key), in parts; only parts that differ are read
 // once more to name rows, so it takes no memory to speak of. Errors are those of reading: a corrupt file is one.
@@ -38,7 +41,10 @@ func (e *Engine) CheckTable(ctx context.Context, tbl *TableEntry, extended bool,
 	if len(c.indexes) != len(ot.indexed) {
 		return 0, fmt.Errorf("%s.%s was altered meanwhile: %w", tbl.Database, tbl.Name, errs.ErrConflict)
 	}
-	if err := c.scan(); err != nil || ot.keyless() {
+	if err := c.scan(); err != nil {
+		return c.all.rows, err
+	}
+	if err := c.pruning(); err != nil || ot.keyless() {
 		return c.all.rows, err
 	}
 	if err := c.primary(); err != nil {
@@ -77,6 +83,7 @@ type tableCheck struct {
 
 	all     digest    // of primary keys, by a scan
 	byIndex []*digest // of (value, primary key), by a scan
+	samples [][]any   // of the values of each column, if extended
 }
 
 // hash is that of an entry, and the part it belongs to.
@@ -138,6 +145,7 @@ func (c *tableCheck) scan() error {
 		c.byIndex = append(c.byIndex, &digest{})
 	}
 	return c.each(lsm.ScanSpec{Columns: c.ot.allColumns}, func(rec arrow.RecordBatch) error {
+		c.sample(rec)
 		if c.ot.keyless() {
 			c.all.rows += uint64(rec.NumRows())
 			return nil
@@ -165,6 +173,50 @@ func (c *tableCheck) scan() error {
 		}
 		return nil
 	})
+}
+
+// samplesMax bounds the values of a column that an extended check asks for, sampleEvery is how many rows lie between two.
+const samplesMax, sampleEvery = 512, 509
+
+// sample takes values of every column of a batch along.
+func (c *tableCheck) sample(rec arrow.RecordBatch) {
+	if !c.extended {
+		return
+	}
+	if c.samples == nil {
+		c.samples = make([][]any, rec.NumCols())
+	}
+	for i, col := range rec.Columns() {
+		if !arrowx.Supported(col.DataType()) {
+			continue
+		}
+		for row := 0; row < int(rec.NumRows()) && len(c.samples[i]) < samplesMax; row += sampleEvery {
+			if !col.IsNull(row) {
+				c.samples[i] = append(c.samples[i], arrowx.Value(col, row))
+			}
+		}
+	}
+}
+
+// pruning compares what zone maps, bitmaps and bloom filters leave of the rows with NULL, or one of the sampled values, in a
+// column with a scan.
+func (c *tableCheck) pruning() error {
+	for column, values := range c.samples {
+		if !arrowx.Supported(c.tbl.Schema.Field(column).Type) {
+			continue
+		}
+		for _, filter := range []predicate.Expr{predicate.In{Column: column, Values: values}, predicate.IsNull{Column: column}} {
+			err := c.each(lsm.ScanSpec{Filter: filter, Verify: true}, func(arrow.RecordBatch) error { return nil })
+			if errors.Is(err, errs.ErrCorruption) {
+				c.found(fmt.Sprintf("an index of column %s does not find all rows: %v", c.tbl.Schema.Field(column).Name, err))
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("read by column %s: %w", c.tbl.Schema.Field(column).Name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // lookUp finds rows by their keys.

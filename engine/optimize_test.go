@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lancesql/engine/sched"
+	"lancesql/indexes"
 	"lancesql/internal/arrowx"
+	"lancesql/internal/logfile"
 	"lancesql/internal/objstore"
 	"lancesql/lance/table"
 	"lancesql/lsm"
@@ -230,20 +232,7 @@ func TestCheckTableFindsForeignSegments(t *testing.T) {
 	_, err := e.CheckTable(t.Context(), testTable(e), true, func(what string) { t.Error(what) })
 	require.NoError(t, err)
 	require.NoError(t, e.Close(context.Background()))
-	segment := func(root string) string {
-		ds, err := table.Open(t.Context(), st, root)
-		require.NoError(t, err)
-		list, err := ds.Indexes()
-		require.NoError(t, err)
-		for _, x := range list {
-			if x.Name == "by_v" {
-				return root + "/_indices/" + x.UUID.String()
-			}
-		}
-		t.Fatal("no segment")
-		return ""
-	}
-	from, to := segment("db/u.lance"), segment("db/t.lance")
+	from, to := segmentOf(t, st, "db/u.lance", "by_v"), segmentOf(t, st, "db/t.lance", "by_v")
 	for name, b := range objects(t, st, from) {
 		target := to + strings.TrimPrefix(name, from)
 		require.NoError(t, st.Delete(t.Context(), target))
@@ -256,4 +245,72 @@ func TestCheckTableFindsForeignSegments(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Contains(t, all[0], "index by_v does not find rows by their value")
+}
+
+// TestCheckTableFindsWrongPruning: a zone map or bitmap of other rows is found by an extended check, and by it alone.
+func TestCheckTableFindsWrongPruning(t *testing.T) {
+	for _, index := range []string{"v_zonemap", "bits", "bloom"} {
+		t.Run(index, func(t *testing.T) {
+			st := objstore.NewMem()
+			open := func() *Engine {
+				e, err := Open(t.Context(), Config{Workers: NoWorkers, Freshness: NoFreshness}, Components{Store: st, Journal: logfile.Memory(),
+					TableOptions: func(*TableEntry) TableOptions {
+						return TableOptions{Tuning: lsm.Tuning{ZoneMaps: lsm.ZoneMapOptions{EveryRows: -1, Off: index != "v_zonemap"},
+							Indexes: []lsm.ScanIndex{{Name: "bits", Column: 1, Kind: indexes.Bitmap}, {Name: "bloom", Column: 1, Kind: indexes.Bloom}}}}
+					}})
+				require.NoError(t, err)
+				return e
+			}
+			e := open()
+			require.NoError(t, e.CreateDatabase(t.Context(), "db", nil))
+			for _, name := range []string{"t", "u"} {
+				_, err := e.CreateTable(t.Context(), "db", name, testDef())
+				require.NoError(t, err)
+				rows := contents{}
+				for id := range int64(700) {
+					rows[id] = fmt.Sprint(name, id)
+				}
+				require.NoError(t, write{put: rows}.runOn(t.Context(), e, name))
+			}
+			require.NoError(t, e.FlushTables(t.Context(), nil))
+			_, err := e.CheckTable(t.Context(), testTable(e), true, func(what string) { t.Error(what) })
+			require.NoError(t, err)
+			require.NoError(t, e.Close(context.Background()))
+			from, to := segmentOf(t, st, "db/u.lance", index), segmentOf(t, st, "db/t.lance", index)
+			for name, b := range objects(t, st, from) {
+				target := to + strings.TrimPrefix(name, from)
+				require.NoError(t, st.Delete(t.Context(), target))
+				require.NoError(t, st.PutIfAbsent(t.Context(), target, []byte(b)))
+			}
+			e = open()
+			defer func() { require.NoError(t, e.Close(context.Background())) }()
+			for _, extended := range []bool{false, true} {
+				var all []string
+				_, err = e.CheckTable(t.Context(), testTable(e), extended, func(what string) { all = append(all, what) })
+				require.NoError(t, err)
+				if !extended {
+					require.Empty(t, all)
+					continue
+				}
+				require.Len(t, all, 1)
+				require.Contains(t, all[0], "an index of column v does not find all rows")
+			}
+		})
+	}
+}
+
+// segmentOf is the folder of the one segment of an index.
+func segmentOf(t *testing.T, st objstore.Store, root, index string) string {
+	t.Helper()
+	ds, err := table.Open(t.Context(), st, root)
+	require.NoError(t, err)
+	list, err := ds.Indexes()
+	require.NoError(t, err)
+	for _, x := range list {
+		if x.Name == index {
+			return root + "/_indices/" + x.UUID.String()
+		}
+	}
+	require.Failf(t, "no segment", "of index %s", index)
+	return ""
 }

@@ -28,6 +28,7 @@ type figures struct {
 	Ranges    []readFigures `json:"ranges"`
 	Recluster float64       `json:"recluster_rows_per_second"`
 	Points    []pointFigure `json:"points"`
+	Upkeep    upkeepFigures `json:"upkeep"`
 }
 
 type readFigures struct {
@@ -100,6 +101,9 @@ func run(ctx context.Context, s settings) (err error) {
 	for _, p := range f.Points {
 		fmt.Printf("%-44s p50 %8.1f us, %.2f x a row in memory\n", p.Name, p.P50, p.Of)
 	}
+	if err := upkeep(ctx, b, dir, &f.Upkeep); err != nil {
+		return err
+	}
 	watch = start()
 	if err := b.recluster(ctx); err != nil {
 		return fmt.Errorf("recluster: %w", err)
@@ -117,6 +121,23 @@ func run(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	return os.WriteFile(s.json, append(text, '\n'), 0o644)
+}
+
+// upkeep measures what indexes and zone maps cost.
+func upkeep(ctx context.Context, b *bench, dir string, u *upkeepFigures) (err error) {
+	if u.Build, err = b.build(ctx); err != nil {
+		return fmt.Errorf("index build: %w", err)
+	}
+	fmt.Printf("BTREE segment of %d values sorted and written at %.0f rows/s\n", b.rows, u.Build)
+	if u.Compact, u.Remap, err = b.remap(ctx); err != nil {
+		return fmt.Errorf("remap: %w", err)
+	}
+	fmt.Printf("compacted at %.0f rows/s, index segments remapped at %.0f rows/s\n", u.Compact, u.Remap)
+	if u.Zones, err = zoneCost(ctx, dir, b.rows/4); err != nil {
+		return fmt.Errorf("zone maps: %w", err)
+	}
+	fmt.Printf("zone maps of all columns: %.1f %% of the processor time of loading, flushing and merging\n", u.Zones)
+	return nil
 }
 
 // stopwatch measures with the clock that the engine uses.
