@@ -3,6 +3,7 @@ package sqlbackend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -22,6 +23,48 @@ type ServerConfig struct {
 	Addr           string // TCP host:port; empty: no TCP
 	Socket         string // path of a unix socket; empty: none
 	MaxConnections int    // open connections; one more gets error 1040. 0: 151
+
+	TLS     TLSMode
+	TLSCert string // file in PEM form, with the certificates up to the root's; empty: a certificate made at the start
+	TLSKey  string // file of its key
+}
+
+// TLSMode says whether connections may be encrypted.
+type TLSMode string
+
+// The modes of TLS. The zero value is TLSAuto.
+const (
+	TLSAuto     TLSMode = "auto"     // if the client asks for it
+	TLSOff      TLSMode = "off"      // never
+	TLSRequired TLSMode = "required" // always over TCP; others get error 3159
+)
+
+// Validate reports what cannot be.
+func (c ServerConfig) Validate() error {
+	switch c.TLS {
+	case "", TLSAuto, TLSOff, TLSRequired:
+	default:
+		return fmt.Errorf("tls %q is not auto, off or required", c.TLS)
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return errors.New("tls_cert and tls_key need each other")
+	}
+	if c.TLS == TLSOff && c.TLSCert != "" {
+		return errors.New("tls is off, and there is a tls_cert")
+	}
+	return nil
+}
+
+// listen opens the sockets.
+func (c ServerConfig) listen() (*wire.Listener, error) {
+	l := wire.ListenConfig{Address: c.Addr, Socket: c.Socket, MaxConnections: c.MaxConnections, RequireTLS: c.TLS == TLSRequired}
+	if c.TLS != TLSOff {
+		var err error
+		if l.TLS, err = wire.LoadTLS(c.TLSCert, c.TLSKey); err != nil {
+			return nil, err
+		}
+	}
+	return wire.Listen(l)
 }
 
 // Server speaks the MySQL protocol over an engine. Methods are safe for concurrent use.
@@ -42,10 +85,13 @@ func NewServer(cfg ServerConfig, e *engine.Engine, log *slog.Logger) (*Server, e
 	if cfg.MaxConnections == 0 {
 		cfg.MaxConnections = connectionsMax
 	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	wire.BridgeLogs(log)
 	provider := NewProvider(e)
 	front := NewSQLEngine(e, provider)
-	listener, err := wire.Listen(wire.ListenConfig{Address: cfg.Addr, Socket: cfg.Socket, MaxConnections: cfg.MaxConnections})
+	listener, err := cfg.listen()
 	if err != nil {
 		return nil, errors.Join(err, front.Close())
 	}
@@ -81,7 +127,9 @@ func newFrontendServer(front *sqle.Engine, provider *Provider, listener net.List
 		Protocol: "tcp",
 		Address:  listener.Addr().String(),
 		Listener: listener,
-		Version:  ServerVersion,
+		// Why: TLS ends below the protocol library.
+		ProtocolListenerFactory: wire.ProtocolListener,
+		Version:                 ServerVersion,
 		// Why off: it reads from the socket of a running statement, which breaks cursors; the handler peeks instead.
 		DisableConnectionWatcher: true,
 		MaxLoggedQueryLen:        -1,

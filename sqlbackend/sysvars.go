@@ -38,7 +38,12 @@ func showSettings(c ServerConfig, e *engine.Engine) error {
 	if e.Durability() != engine.SyncCommit {
 		flush = 2
 	}
+	have := "YES"
+	if c.TLS == TLSOff {
+		have = "DISABLED"
+	}
 	return sql.SystemVariables.AssignValues(map[string]any{
+		"have_ssl": have, "have_openssl": have,
 		"max_connections": int64(c.MaxConnections), "socket": c.Socket,
 		"innodb_flush_log_at_trx_commit": flush, "lancesql_freshness": int64(e.Freshness() / time.Second),
 	})

@@ -27,6 +27,10 @@ type options struct {
 
 	MaxConnections int `yaml:"max_connections"`
 
+	TLS     string `yaml:"tls"`
+	TLSCert string `yaml:"tls_cert"`
+	TLSKey  string `yaml:"tls_key"`
+
 	MemTableRows          uint64        `yaml:"memtable_rows"`
 	MemTableBytes         uint64        `yaml:"memtable_bytes"`
 	FrozenSoft            int           `yaml:"frozen_soft"`
@@ -64,6 +68,9 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 	set.StringVar(&flags.DataDir, "data-dir", o.DataDir, "directory that holds the databases; created if absent")
 	set.StringVar(&flags.Addr, "addr", o.Addr, "host:port to listen on; empty for none")
 	set.StringVar(&flags.Socket, "socket", "", "path of a unix socket to listen on as well")
+	set.StringVar(&flags.TLS, "tls", "", "auto: for clients that ask for it; off: never; required: always (default auto)")
+	set.StringVar(&flags.TLSCert, "tls-cert", "", "PEM file of the server's certificate; without it one is made at each start")
+	set.StringVar(&flags.TLSKey, "tls-key", "", "PEM file of the certificate's key")
 	set.StringVar(&config, "config", "", "YAML file with settings; flags win over it")
 	set.BoolVar(&flags.ReadOnly, "read-only", false, "read a data directory that another process may be writing")
 	set.StringVar(&flags.LogLevel, "log-level", o.LogLevel, "debug, info, warn or error")
@@ -91,6 +98,12 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 			o.Addr = flags.Addr
 		case "socket":
 			o.Socket = flags.Socket
+		case "tls":
+			o.TLS = flags.TLS
+		case "tls-cert":
+			o.TLSCert = flags.TLSCert
+		case "tls-key":
+			o.TLSKey = flags.TLSKey
 		case "read-only":
 			o.ReadOnly = flags.ReadOnly
 		case "log-level":
@@ -134,7 +147,7 @@ func (o *options) validate() error {
 	if o.WALAck != "" && o.WALAck != "journal" && o.WALAck != "entry" {
 		return fmt.Errorf("wal_ack %q is not journal or entry", o.WALAck)
 	}
-	return o.engine().Validate()
+	return errors.Join(o.server().Validate(), o.engine().Validate())
 }
 
 func (o *options) level() (slog.Level, error) {
@@ -178,5 +191,7 @@ func (o *options) engine() engine.Config {
 }
 
 func (o *options) server() sqlbackend.ServerConfig {
-	return sqlbackend.ServerConfig{Addr: o.Addr, Socket: o.Socket, MaxConnections: o.MaxConnections}
+	return sqlbackend.ServerConfig{
+		Addr: o.Addr, Socket: o.Socket, MaxConnections: o.MaxConnections, TLS: sqlbackend.TLSMode(o.TLS), TLSCert: o.TLSCert, TLSKey: o.TLSKey,
+	}
 }

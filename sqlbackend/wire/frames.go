@@ -2,11 +2,13 @@ package wire
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -37,12 +39,17 @@ const (
 // and the time they take, ends idle connections, and keeps from the library what would make it fail. On the way out it
 // follows packet numbers, so that a result that has begun can still end with an error.
 //
-// A client that asks for TLS is left alone from there on.
+// TLS begins here where it is offered (tls.go).
 type frames struct {
 	conn net.Conn
 	in   *bufio.Reader
 
-	opaque  bool   // TLS: bytes pass
+	offer  *tls.Config // nil: TLS is not offered
+	must   bool        // a client has to use it
+	greets bool        // the next packet written is the greeting
+	shift  byte        // added to the numbers of packets of the login, taken off those the client sends
+	secure atomic.Pointer[tls.ConnectionState]
+
 	left    int    // bytes of the packet not read yet
 	partial bool   // the packet is continued by the next
 	total   int64  // bytes of the command so far
@@ -69,8 +76,8 @@ type outgoing struct {
 	dropping bool // the packet being written is not sent
 }
 
-func newFrames(conn net.Conn) *frames {
-	f := &frames{conn: conn, in: bufio.NewReaderSize(conn, 4<<10)}
+func newFrames(conn net.Conn, offer *tls.Config, must bool) *frames {
+	f := &frames{conn: conn, in: bufio.NewReaderSize(conn, 4<<10), offer: offer, must: must, greets: offer != nil}
 	f.idle.Store(int64(idleDefault))
 	f.most.Store(packetBytesMax)
 	_ = conn.SetReadDeadline(time.Now().Add(loginTime)) // fails only if the connection has ended
@@ -79,9 +86,6 @@ func newFrames(conn net.Conn) *frames {
 
 // Read hands the protocol library the next bytes.
 func (f *frames) Read(p []byte) (int, error) {
-	if f.opaque && len(f.pending) == 0 {
-		return f.in.Read(p)
-	}
 	if len(f.pending) == 0 && f.left == 0 {
 		if f.ended == nil {
 			f.ended = f.next()
@@ -132,7 +136,14 @@ func (f *frames) next() error {
 		f.total += int64(length)
 		f.partial = length == packetFull
 		if !f.loggedIn.Load() {
-			return f.login(header, length)
+			again, err := f.login(header, length)
+			if err != nil || !again {
+				return err
+			}
+			continue
+		}
+		if command {
+			f.shift = 0
 		}
 		if f.total > f.most.Load() {
 			f.reply(1153, "08S01", header[3]+1, "Got a packet bigger than 'max_allowed_packet' bytes")
@@ -149,25 +160,28 @@ func (f *frames) next() error {
 	}
 }
 
-// login admits a packet of a client that has not logged in.
-func (f *frames) login(header [4]byte, length int) error {
-	if length > loginBytesMax || length == 0 && header[3] < 2 {
+// login admits a packet of a client that has not logged in; again is true if it was the request for TLS.
+func (f *frames) login(header [4]byte, length int) (again bool, err error) {
+	if length > loginBytesMax || length == 0 && header[3]-f.shift < 2 {
 		f.reply(1043, "08S01", header[3]+1, "Bad handshake")
-		return io.EOF
+		return false, io.EOF
 	}
-	f.pending, f.left = header[:], length
 	const sslRequest, sslBytes = uint32(mysql.CapabilityClientSSL), 32
-	if length == sslBytes {
+	if length == sslBytes && f.offer != nil && f.shift == 0 {
 		if body, err := f.in.Peek(4); err == nil && binary.LittleEndian.Uint32(body)&sslRequest != 0 {
-			body := make([]byte, length)
-			if _, err := io.ReadFull(f.in, body); err != nil {
-				return io.EOF
+			if _, err := f.in.Discard(length); err != nil {
+				return false, io.EOF
 			}
-			f.pending, f.left, f.opaque = append(f.pending, body...), 0, true
-			_ = f.conn.SetReadDeadline(time.Time{})
+			return true, f.upgrade()
 		}
 	}
-	return nil
+	if f.must && f.shift == 0 {
+		f.reply(3159, "HY000", header[3]+1, "Connections using insecure transport are prohibited while --require_secure_transport=ON.")
+		return false, io.EOF
+	}
+	header[3] -= f.shift
+	f.pending, f.left = header[:], length
+	return false, nil
 }
 
 // command looks at the start of a command; again is true if it was dealt with here.
@@ -234,16 +248,20 @@ func (f *frames) reply(code uint16, state string, sequence byte, text string) {
 
 // Write passes what the library writes, following packets.
 func (f *frames) Write(p []byte) (int, error) {
-	if f.opaque {
-		return f.conn.Write(p)
-	}
 	size := len(p)
+	if f.greets || f.shift != 0 {
+		p = slices.Clone(p) // not ours to change
+	}
 	start := 0 // of what is to be sent
 	for at := 0; at < len(p); {
 		o := &f.out
 		if o.left > 0 {
 			n := min(o.left, len(p)-at)
 			o.left -= n
+			if f.greets {
+				f.greets = false
+				offerTLS(p[at : at+n])
+			}
 			at += n
 			if o.dropping {
 				start = at
@@ -268,6 +286,9 @@ func (f *frames) Write(p []byte) (int, error) {
 		o.have = 0
 		o.left = int(o.header[0]) | int(o.header[1])<<8 | int(o.header[2])<<16
 		o.sequence = o.header[3]
+		if f.shift != 0 {
+			p[at-1] += f.shift
+		}
 		if o.swallow {
 			o.swallow, o.dropping = false, o.left > 0
 		}
@@ -283,7 +304,7 @@ func (f *frames) Write(p []byte) (int, error) {
 // fail ends a result whose first packets have been sent with an error, in place of the packet that follows. Everything
 // the library has buffered must have been written.
 func (f *frames) fail(err *mysql.SQLError) bool {
-	if f.opaque || f.cursor || f.out.left > 0 || f.out.have > 0 {
+	if f.cursor || f.out.left > 0 || f.out.have > 0 {
 		return false
 	}
 	f.reply(uint16(err.Num), err.State, f.out.sequence+1, err.Message)

@@ -92,7 +92,7 @@ func (h *Handler) NewConnection(c *mysql.Conn) {
 	setFlag(c, mysql.ServerStatusAutocommit, !ok || !isInt || on != 0)
 }
 
-// framesOf returns the frames of a connection; nil if it is none of our listener's, or encrypted.
+// framesOf returns the frames of a connection; nil if it is none of our listener's.
 func framesOf(c *mysql.Conn) *frames {
 	if own, ok := c.Conn.(*counted); ok {
 		return own.frames
@@ -116,6 +116,12 @@ func (h *Handler) ConnectionAuthenticated(c *mysql.Conn) error {
 	}
 	if err := useCollation(ctx, c); err != nil {
 		return err
+	}
+	version, cipher := f.cipher()
+	for name, v := range map[string]string{"Ssl_version": version, "Ssl_cipher": cipher} {
+		if err := ctx.Session.SetStatusVariable(ctx, name, v); err != nil {
+			return err
+		}
 	}
 	const interactive = 1 << 10 // CLIENT_INTERACTIVE, which the library does not name
 	if c.Capabilities&interactive != 0 {

@@ -71,6 +71,7 @@ func serve(t *testing.T, c wire.ListenConfig) *fixture {
 	require.NoError(t, err)
 	f := &fixture{listener: l, log: &lockedBuffer{}}
 	cfg := server.Config{Protocol: "tcp", Address: l.Addr().String(), Listener: l, DisableConnectionWatcher: true,
+		ProtocolListenerFactory: wire.ProtocolListener,
 		Options: []server.Option{wire.Option(wire.Options{
 			MapError: func(_ sqlparser.Statement, err error) *vmysql.SQLError {
 				if errors.Is(err, context.Canceled) {

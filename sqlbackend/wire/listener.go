@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,6 +22,8 @@ type ListenConfig struct {
 	Socket  string // path of a unix socket; empty: none
 	// MaxConnections bounds open connections; one more is answered with error 1040 and closed. 0: no bound.
 	MaxConnections int
+	TLS            *tls.Config // offered to clients of both; nil: no TLS
+	RequireTLS     bool        // clients of the TCP address must use it (error 3159)
 }
 
 // Listener accepts connections of a TCP address and a unix socket alike and counts them. Accept fails only after Close:
@@ -29,6 +32,8 @@ type Listener struct {
 	tcp   net.Listener // nil if none
 	unix  net.Listener // nil if none
 	max   int64
+	offer *tls.Config // nil: no TLS
+	must  bool        // over TCP
 	open  atomic.Int64
 	queue chan net.Conn
 	done  chan struct{}
@@ -43,7 +48,7 @@ type Listener struct {
 // Listen opens the sockets. A socket file that nobody answers on, left by a dead process, is replaced; any other file at
 // that path is an error. Errors match ErrInUse where another process listens.
 func Listen(c ListenConfig) (*Listener, error) {
-	l := &Listener{max: int64(c.MaxConnections), queue: make(chan net.Conn), done: make(chan struct{}), conns: map[*counted]struct{}{}}
+	l := &Listener{max: int64(c.MaxConnections), offer: c.TLS, must: c.RequireTLS, queue: make(chan net.Conn), done: make(chan struct{}), conns: map[*counted]struct{}{}}
 	if c.Address == "" && c.Socket == "" {
 		return nil, errors.New("no address to listen on")
 	}
@@ -221,7 +226,8 @@ type counted struct {
 }
 
 func (l *Listener) count(conn net.Conn) net.Conn {
-	c := &counted{Conn: conn, frames: newFrames(conn), listener: l}
+	_, local := conn.(*net.UnixConn)
+	c := &counted{Conn: conn, frames: newFrames(conn, l.offer, l.must && !local), listener: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conns[c] = struct{}{}
