@@ -78,12 +78,13 @@ func (p *Provider) references(ctx *sql.Context) (*references, error) {
 	return r, nil
 }
 
-// GetDeclaredForeignKeys implements sql.ForeignKeyTable.
+// GetDeclaredForeignKeys implements sql.ForeignKeyTable. They come in the order of their names, as InnoDB keeps them.
 func (t *Table) GetDeclaredForeignKeys(*sql.Context) ([]sql.ForeignKeyConstraint, error) {
 	out := make([]sql.ForeignKeyConstraint, len(t.info.shape.ForeignKeys))
 	for i, fk := range t.info.shape.ForeignKeys {
 		out[i] = fk.constraint(t.info.entry.Database, t.info.entry.Name)
 	}
+	slices.SortStableFunc(out, func(a, b sql.ForeignKeyConstraint) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
 

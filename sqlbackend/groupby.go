@@ -53,6 +53,9 @@ func (o *operators) build1(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIt
 	if t, ok := n.(*plan.ResolvedTable); ok {
 		return o.infoColumns(ctx, t, row)
 	}
+	if s, ok := n.(*plan.ShowCreateTable); ok {
+		return o.showCreate(ctx, s, row)
+	}
 	if _, ok := n.(*plan.ShowProcessList); ok {
 		return processList(ctx), nil
 	}

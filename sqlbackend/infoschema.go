@@ -69,25 +69,6 @@ func columnCodec(t sql.Type, extra string) (codec, error) {
 	return c, err
 }
 
-// schemaFormatter writes SHOW CREATE TABLE.
-type schemaFormatter struct {
-	*sql.MySqlSchemaFormatter
-}
-
-// GenerateCreateTableColumnDefinition implements sql.SchemaFormatter.
-func (f schemaFormatter) GenerateCreateTableColumnDefinition(c *sql.Column, def, onUpdate string, collation sql.CollationID) string {
-	text := f.MySqlSchemaFormatter.GenerateCreateTableColumnDefinition(c, def, onUpdate, collation)
-	if c.Extra != extraUnsigned {
-		return text
-	}
-	start := "  " + f.QuoteIdentifier(c.Name) + " " + c.Type.String()
-	rest, ok := strings.CutPrefix(text, start)
-	if !ok {
-		return text
-	}
-	return start + " " + extraUnsigned + rest
-}
-
 // Places in the rows of information_schema.columns.
 const (
 	infoSchemaName  = 1

@@ -166,7 +166,7 @@ func rewriteClauses(query string, options sqlparser.ParserOptions) string {
 		return text
 	}
 	for _, rewrite := range []func(string, sqlparser.ParserOptions) string{rewriteDo, rewriteInsertSet, rewriteHints, rewriteIndexTypes,
-		rewriteShare} {
+		rewriteReferences, rewriteLabels, rewriteShare} {
 		query = rewrite(query, options)
 	}
 	return rewriteWords(query, options)

@@ -41,12 +41,22 @@ func TestKeepWildcards(t *testing.T) {
 }
 
 func TestRewriteStatements(t *testing.T) {
-	rewriters := map[string]func(string, sqlparser.ParserOptions) string{"do": rewriteDo, "set": rewriteInsertSet, "hint": rewriteHints, "index": rewriteIndexTypes}
+	rewriters := map[string]func(string, sqlparser.ParserOptions) string{"do": rewriteDo, "set": rewriteInsertSet, "hint": rewriteHints, "index": rewriteIndexTypes,
+		"reference": rewriteReferences, "label": rewriteLabels}
 	for _, c := range [][3]string{
 		{"do", "DO 1", "SET @`lancesql do` = (1)"},
-		{"do", " /* x */ do sleep(1), f(a, ','), 'x; y' ; SELECT 1", "SET @`lancesql do` = (sleep(1)), @`lancesql do` = (f(a, ',')), @`lancesql do` = ('x; y') ; SELECT 1"},
+		{"do", " /* x */ do sleep(1), f(a, ','), 'x; y' ; SELECT 1", " /* x */ SET @`lancesql do` = (sleep(1)), @`lancesql do` = (f(a, ',')), @`lancesql do` = ('x; y') ; SELECT 1"},
 		{"do", "DO", ""},
 		{"do", "SELECT 'DO 1'", ""},
+		{"do", "CREATE PROCEDURE p() BEGIN DO f(a, (1)), 2; WHILE x DO DO 'DO 3;'; END WHILE; IF a THEN DO 1; ELSE do 2 ; END IF; END",
+			"CREATE PROCEDURE p() BEGIN SET @`lancesql do` = (f(a, (1))); SET @`lancesql do` = (2); WHILE x DO SET @`lancesql do` = ('DO 3;'); END WHILE; " +
+				"IF a THEN SET @`lancesql do` = (1); ELSE SET @`lancesql do` = (2) ; END IF; END"},
+		{"do", "CREATE TRIGGER t AFTER INSERT ON x FOR EACH ROW DO RELEASE_LOCK(CONCAT('a', NEW.b))",
+			"CREATE TRIGGER t AFTER INSERT ON x FOR EACH ROW SET @`lancesql do` = (RELEASE_LOCK(CONCAT('a', NEW.b)))"},
+		{"do", "CREATE PROCEDURE p() BEGIN DO", ""},
+		{"do", "CREATE TRIGGER t AFTER INSERT ON x FOR EACH ROW DO 1, 2", ""},
+		{"do", "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1", ""},
+		{"do", "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO DO SLEEP(1)", "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SET @`lancesql do` = (SLEEP(1))"},
 		{"set", "INSERT INTO c SET k=2,n=9 AS w ON DUPLICATE KEY UPDATE n=w.n", "INSERT INTO c (k, n) VALUES (2, 9) AS w ON DUPLICATE KEY UPDATE n=w.n"},
 		{"set", "insert ignore into `set` set `a`.`b` = f(1, (2)), x = cast(1 as signed) as new(p, q) on duplicate key update x = q",
 			"insert ignore into `set` (`a`.`b`, x) VALUES (f(1, (2)), cast(1 as signed)) as new(p, q) on duplicate key update x = q"},
@@ -59,6 +69,24 @@ func TestRewriteStatements(t *testing.T) {
 			"CREATE TABLE t (a INT, PRIMARY KEY (a), KEY k (a) COMMENT 'USING BTREE')"},
 		{"index", "CREATE INDEX k USING btree ON t (a)", "CREATE INDEX k ON t (a)"},
 		{"index", "CREATE TABLE c AS SELECT * FROM a JOIN b USING (btree)", ""},
+		{"index", "CREATE TABLE t (a INT, b INT, PRIMARY KEY (a, b) /*!50060 USING BTREE */, KEY (b)/*!50060 USING HASH*/) ENGINE=MEMORY",
+			"CREATE TABLE t (a INT, b INT, PRIMARY KEY (a, b) /*!50060 */, KEY (b)/*!50060*/) ENGINE=MEMORY"},
+		{"reference", "CREATE TABLE t (a INT NOT NULL references p(id) on delete cascade, b INT, FOREIGN KEY (b) REFERENCES p (id) ON DELETE SET NULL)",
+			"CREATE TABLE t (a INT NOT NULL, b INT, FOREIGN KEY (b) REFERENCES p (id) ON DELETE SET NULL)"},
+		{"reference", "create temporary table t (a int REFERENCES `d`.p (x, y) MATCH FULL ON UPDATE NO ACTION ON DELETE SET DEFAULT default 1, b int references p)",
+			"create temporary table t (a int default 1, b int)"},
+		{"reference", "ALTER TABLE t ADD COLUMN c INT REFERENCES p (id), ADD CONSTRAINT f FOREIGN KEY (c) REFERENCES p (id); SELECT 1",
+			"ALTER TABLE t ADD COLUMN c INT, ADD CONSTRAINT f FOREIGN KEY (c) REFERENCES p (id); SELECT 1"},
+		{"reference", "CREATE TABLE t (a INT REFERENCES p (id) ON DELETE NOTHING)", ""},
+		{"reference", "CREATE TABLE t (a INT REFERENCES p (id", ""},
+		{"reference", "CREATE TABLE t (a INT REFERENCES", ""},
+		{"reference", "CREATE TABLE t (`references` INT COMMENT 'references p (id)' /* references p (id) */)", ""},
+		{"reference", "CREATE VIEW v AS SELECT `references` FROM t", ""},
+		{"label", "CREATE PROCEDURE p() l1:BEGIN l2:LOOP SELECT 'x:BEGIN', a.`b` FROM t; LEAVE l2; END LOOP; END",
+			"CREATE PROCEDURE p() l1: BEGIN l2: LOOP SELECT 'x:BEGIN', a.`b` FROM t; LEAVE l2; END LOOP; END"},
+		{"label", "CREATE TRIGGER t AFTER INSERT ON x FOR EACH ROW BEGIN r :while 1 DO SET @a = ? ; END WHILE; END",
+			"CREATE TRIGGER t AFTER INSERT ON x FOR EACH ROW BEGIN r : while 1 DO SET @a = ? ; END WHILE; END"},
+		{"label", "CREATE PROCEDURE p() BEGIN SELECT :begin, 1; END", ""},
 		{"hint", "SELECT 'USE INDEX FOR JOIN (a)' FROM t USE INDEX (a) FOR UPDATE", ""},
 	} {
 		want := c[2]

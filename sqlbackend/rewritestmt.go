@@ -37,6 +37,21 @@ func statementTokens(query string, options sqlparser.ParserOptions) ([]token, bo
 	}
 }
 
+// allTokens reads the tokens of a text of several statements; false if it has one the grammar does not know.
+func allTokens(query string, options sqlparser.ParserOptions) ([]token, bool) {
+	var list []token
+	s := newTokens(query, options)
+	for from := 0; s.kind != sqlparser.LEX_ERROR; s.next() {
+		if s.kind == 0 {
+			return append(list, token{from: from, to: s.size}), true
+		}
+		to := tokenEnd(query, s)
+		list = append(list, token{kind: s.kind, text: s.text, from: from, to: to})
+		from = to
+	}
+	return nil, false
+}
+
 // isWord reports whether a token is that word, not a text.
 func (t token) isWord(words ...string) bool {
 	if t.kind == sqlparser.STRING {
@@ -116,32 +131,68 @@ func keepWildcards(query string, options sqlparser.ParserOptions) string {
 // doVariable is the user variable that takes the values of DO.
 const doVariable = "@`lancesql do`"
 
-// rewriteDo makes of DO a, b an assignment, which answers with an OK packet as well.
+// rewriteDo makes of DO a, b an assignment, which answers with an OK packet as well. In definitions of procedures and triggers
+// it looks for the statement in their bodies.
 func rewriteDo(query string, options sqlparser.ParserOptions) string {
-	if !strings.EqualFold(firstWord(query), "do") {
+	body := definesText(query)
+	if !body && !strings.EqualFold(firstWord(query), "do") || !containsFold(query, "do") {
 		return query
 	}
 	list, ok := statementTokens(query, options)
-	if !ok || len(list) < 3 || !list[0].isWord("do") {
+	if body {
+		list, ok = allTokens(query, options)
+	}
+	if !ok {
 		return query
 	}
 	var out strings.Builder
-	out.WriteString("SET ")
-	depth := depths(list)
-	from := list[0].to
-	for i, t := range list[1:] {
-		end := i+1 == len(list)-1
-		if !end && (t.kind != ',' || depth[i+1] > 0) {
+	done := 0
+	for i := 0; i+2 < len(list); i++ {
+		if !list[i].isWord("do") || i == 0 && body || i > 0 && !beginsStatement(list[i-1]) {
 			continue
 		}
-		to := t.from
-		out.WriteString(doVariable + " = (" + strings.TrimSpace(query[from:to]) + ")")
-		if !end {
-			out.WriteString(", ")
+		end := i + 1
+		for depth := 0; end < len(list)-1 && (depth > 0 || list[end].kind != ';'); end++ {
+			switch list[end].kind {
+			case '(':
+				depth++
+			case ')':
+				depth--
+			}
 		}
-		from = t.to
+		start := list[i].to - len("do")
+		sets := assignments(query, list[i+1:end+1])
+		between := ", "
+		if body { // the frontend takes one assignment in each SET of a body
+			if len(sets) > 1 && list[i-1].isWord("row", "do") {
+				return query // nothing there would hold two statements together
+			}
+			between = "; SET "
+		}
+		out.WriteString(query[done:start] + "SET " + strings.Join(sets, between))
+		done = list[end].from
+		i = end
 	}
-	return out.String() + query[list[len(list)-1].from:]
+	return out.String() + query[done:]
+}
+
+// beginsStatement reports whether a statement of a body may follow the token.
+func beginsStatement(t token) bool {
+	return t.kind == ';' || t.isWord("begin", "then", "else", "loop", "repeat", "do", "row")
+}
+
+// assignments turns the expressions of a DO, without the token behind the list's last, into the parts of a SET.
+func assignments(query string, list []token) []string {
+	var out []string
+	depth := depths(list)
+	from := list[0].from
+	for i, t := range list {
+		if end := i == len(list)-1; end || t.kind == ',' && depth[i] == 0 {
+			out = append(out, doVariable+" = ("+strings.TrimSpace(query[from:t.from])+")")
+			from = t.to
+		}
+	}
+	return out
 }
 
 // rewriteInsertSet makes of INSERT … SET a = 1, b = 2 AS new … the form with VALUES: the frontend's grammar knows the
@@ -193,27 +244,6 @@ func rewriteInsertSet(query string, options sqlparser.ParserOptions) string {
 		i = end + 1
 	}
 	return query[:list[set-1].to] + " (" + strings.Join(columns, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")" + query[list[as-1].to:]
-}
-
-// rewriteIndexTypes drops USING BTREE and USING HASH from definitions, which the frontend's grammar knows in some places only.
-// Indexes are what they are here, as in InnoDB.
-func rewriteIndexTypes(query string, options sqlparser.ParserOptions) string {
-	if word := firstWord(query); !strings.EqualFold(word, "create") && !strings.EqualFold(word, "alter") || !containsFold(query, "using") {
-		return query
-	}
-	list, ok := statementTokens(query, options)
-	if !ok {
-		return query
-	}
-	var out strings.Builder
-	done := 0
-	for i := 0; i+1 < len(list); i++ {
-		if list[i].kind == sqlparser.USING && list[i+1].isWord("btree", "hash") {
-			out.WriteString(query[done:list[i].from])
-			done = list[i+1].to
-		}
-	}
-	return out.String() + query[done:]
 }
 
 // rewriteHints drops FOR JOIN, FOR ORDER BY and FOR GROUP BY from index hints, which the frontend's grammar lacks. A hint

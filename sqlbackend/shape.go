@@ -11,6 +11,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/planbuilder"
 	"github.com/dolthub/go-mysql-server/sql/transform"
+	"github.com/dolthub/go-mysql-server/sql/types"
 
 	"lancesql/internal/errs"
 )
@@ -149,6 +150,9 @@ func typeText(t sql.Type) (text, collation string) {
 		return t.String() + sridText(t), ""
 	}
 	text = ct.StringWithTableCollation(ct.Collation())
+	if types.IsEnum(t) || types.IsSet(t) {
+		text = escapeMembers(text)
+	}
 	if ct.Collation() == sql.Collation_binary {
 		return text, ""
 	}

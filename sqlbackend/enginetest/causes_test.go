@@ -24,6 +24,7 @@ func causes() []cause {
 		{"isolation", "SET TRANSACTION holds for the next transaction only and the variable does not show it (manual 15.3.7)", `^Variables/set_transaction`},
 		{"statistics", "ANALYZE TABLE keeps no histograms", `column_statistics`},
 		{"frontend-only", "procedures and options of the frontend's own stores", `memory_(admin_only|variadic_add|inout)|TARGET_ROW_SIZE|TOAST_TUPLE_TARGET`},
+		{"inline-references", "REFERENCES at a column is read and ignored (manual 15.1.20.5)", `^ForeignKeys/Inline_column_REFERENCES`},
 		{"json-type", "JSON is stored as text, which does not tell DECIMAL from DOUBLE or UNSIGNED from INTEGER", `JSON_TYPE`},
 		{"virtual", "VIRTUAL generated columns are stored (docs/sql_compatibility.md)", `base column of a stored generated column|GENERATED ALWAYS AS`},
 		{"unique", "UNIQUE keys other than the primary key are not built: milestone 5", `UNIQUE keys other than the primary key|table not found: (xy|uv|pq|rs|vals|ranges|uniq)\b`},

@@ -1,0 +1,136 @@
+package sqlbackend
+
+import (
+	"strings"
+
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+)
+
+// Clauses of definitions that the frontend's grammar lacks. As in rewritestmt.go, all work on tokens.
+
+// definesText reports whether a statement begins with CREATE or ALTER.
+func definesText(query string) bool {
+	word := firstWord(query)
+	return strings.EqualFold(word, "create") || strings.EqualFold(word, "alter")
+}
+
+// rewriteIndexTypes drops USING BTREE and USING HASH from definitions, which the frontend's grammar knows in some places only.
+// Indexes are what they are here, as in InnoDB.
+func rewriteIndexTypes(query string, options sqlparser.ParserOptions) string {
+	if !definesText(query) || !containsFold(query, "using") {
+		return query
+	}
+	list, ok := statementTokens(query, options)
+	if !ok {
+		return query
+	}
+	var out strings.Builder
+	done := 0
+	for i := 0; i+1 < len(list); i++ {
+		if list[i].kind != sqlparser.USING || !list[i+1].isWord("btree", "hash") || !endsWith(query, list[i].to, "using") {
+			continue
+		}
+		// Why the blanks before it: they are no loss, and what is in an executable comment must stay in it.
+		from := list[i].to - len("using")
+		out.WriteString(strings.TrimRight(query[done:from], " "))
+		done = list[i+1].to
+	}
+	return out.String() + query[done:]
+}
+
+// rewriteReferences drops REFERENCES t (a) ON DELETE … ON UPDATE … from definitions of columns. MySQL 8 reads and ignores it there:
+// foreign keys are made by FOREIGN KEY only (Reference Manual, 15.1.20.5).
+func rewriteReferences(query string, options sqlparser.ParserOptions) string {
+	if !definesText(query) || !containsFold(query, "references") {
+		return query
+	}
+	list, ok := statementTokens(query, options)
+	if !ok || !changesTables(list) {
+		return query
+	}
+	var out strings.Builder
+	done, foreign := 0, false
+	for i := 0; i < len(list); i++ {
+		switch {
+		case list[i].kind == sqlparser.FOREIGN:
+			foreign = true
+		case list[i].kind == sqlparser.REFERENCES && foreign:
+			foreign = false
+		case list[i].kind == sqlparser.REFERENCES:
+			end := referenceEnd(list, i)
+			if end < 0 {
+				return query // the frontend's parser says what is wrong
+			}
+			out.WriteString(query[done:list[i-1].to])
+			done = list[end-1].to
+			i = end - 1
+		}
+	}
+	return out.String() + query[done:]
+}
+
+// changesTables reports whether a statement is CREATE [TEMPORARY] TABLE or ALTER TABLE.
+func changesTables(list []token) bool {
+	i := 1
+	if i < len(list) && list[i].isWord("temporary") {
+		i++
+	}
+	return i < len(list) && list[i].kind == sqlparser.TABLE
+}
+
+// referenceEnd returns the index of the token behind the clause that begins with REFERENCES at i; -1 if it is none.
+func referenceEnd(list []token, i int) int {
+	at := func(k int) token { return list[min(k, len(list)-1)] } // the last one ends the statement
+	i += 2
+	if at(i).kind == '.' {
+		i += 2
+	}
+	if at(i).kind == '(' {
+		for at(i).kind != ')' {
+			if i++; i >= len(list) {
+				return -1
+			}
+		}
+		i++
+	}
+	if at(i).isWord("match") {
+		i += 2
+	}
+	for at(i).kind == sqlparser.ON && at(i+1).isWord("delete", "update") {
+		switch {
+		case at(i+2).isWord("restrict", "cascade"):
+			i += 3
+		case at(i+2).isWord("set") && at(i+3).isWord("null", "default"), at(i+2).isWord("no") && at(i+3).isWord("action"):
+			i += 4
+		default:
+			return -1
+		}
+	}
+	if i >= len(list) {
+		return -1
+	}
+	return i
+}
+
+// rewriteLabels puts a blank between a label's colon and BEGIN, LOOP, REPEAT or WHILE. Without one the frontend's tokenizer loses
+// the colon.
+func rewriteLabels(query string, options sqlparser.ParserOptions) string {
+	if !definesText(query) || !strings.Contains(query, ":") || !containsFold(query, "begin") {
+		return query
+	}
+	var out strings.Builder
+	done := 0
+	s := newTokens(query, options)
+	for s.kind != 0 && s.kind != sqlparser.LEX_ERROR {
+		label := s.kind == sqlparser.ID
+		s.next()
+		if !label || !(token{kind: s.kind, text: s.text}).isWord("begin", "loop", "repeat", "while") {
+			continue
+		}
+		if end := tokenEnd(query, s); endsWith(query, end, ":"+s.text) {
+			out.WriteString(query[done:end-len(s.text)] + " ")
+			done = end - len(s.text)
+		}
+	}
+	return out.String() + query[done:]
+}
