@@ -17,6 +17,7 @@ type adminOp string
 
 const (
 	adminNothing  adminOp = "nothing"
+	adminStatus   adminOp = "status" // FLUSH STATUS
 	adminFlush    adminOp = "flush"
 	adminOptimize adminOp = "optimize"
 	adminCheck    adminOp = "check"
@@ -79,7 +80,7 @@ func (n *adminNode) String() string { return string(n.op) + " table" }
 
 // Schema implements sql.Node.
 func (n *adminNode) Schema(*sql.Context) sql.Schema {
-	if n.op == adminFlush || n.op == adminNothing {
+	if n.op == adminFlush || n.op == adminNothing || n.op == adminStatus {
 		return types.OkResultSchema
 	}
 	column := func(name string, length int64) *sql.Column {
@@ -94,6 +95,13 @@ func (n *adminNode) RowIter(ctx *sql.Context, _ sql.Row) (sql.RowIter, error) {
 		return nil, err
 	}
 	switch n.op {
+	case adminStatus:
+		for _, v := range ctx.GetAllStatusVariables(ctx) {
+			if counter, ok := v.(*sql.MutableStatusVarValue); ok {
+				counter.Val.Store(0)
+			}
+		}
+		return sql.RowsToRowIter(sql.NewRow(types.NewOkResult(0))), nil
 	case adminNothing:
 		return sql.RowsToRowIter(sql.NewRow(types.NewOkResult(0))), nil
 	case adminFlush:

@@ -15,7 +15,10 @@ func rewriteExpressions(stmt sqlparser.SQLNode, by func(sqlparser.Expr) sqlparse
 	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
 		switch n := n.(type) {
 		case *sqlparser.AliasedExpr:
-			n.Expr = by(n.Expr)
+			was, column := n.Expr.(*sqlparser.ColName)
+			if n.Expr = by(n.Expr); column && n.Expr != sqlparser.Expr(was) && n.InputExpression == "" {
+				n.InputExpression = was.Name.String()
+			}
 		case *sqlparser.Where:
 			if n != nil {
 				n.Expr = by(n.Expr)
@@ -28,6 +31,20 @@ func rewriteExpressions(stmt sqlparser.SQLNode, by func(sqlparser.Expr) sqlparse
 			for i := range n {
 				n[i] = by(n[i])
 			}
+		case sqlparser.GroupBy:
+			for i := range n {
+				n[i] = by(n[i])
+			}
+		case *sqlparser.JoinTableExpr:
+			if n.Condition.On != nil {
+				n.Condition.On = by(n.Condition.On)
+			}
+		case *sqlparser.SetVarExpr:
+			n.Expr = by(n.Expr)
+		case *sqlparser.Select:
+			rollUp(n)
+			orderByPosition(n)
+			assignsOnce(n)
 		case sqlparser.Expr:
 			rewriteOperands(n, by)
 		}
@@ -58,6 +75,37 @@ func rewriteOperands(e sqlparser.Expr, by func(sqlparser.Expr) sqlparser.Expr) {
 	}
 }
 
+// finishExpressions does what is to be done with the expressions of a query, whose text it is or is in.
+func finishExpressions(ctx context.Context, n sqlparser.SQLNode, text string) {
+	guardLiterals(n)
+	rewriteExpressions(n, replacedExpression)
+	if strings.Contains(text, assignName) {
+		typeVariables(ctx, n)
+	}
+	if strings.Contains(text, noteStart) || strings.Contains(text, variablePrefix) {
+		restoreNames(n)
+	}
+}
+
+// restoreNames gives expressions of select lists the names that the client's text gives them.
+func restoreNames(n sqlparser.SQLNode) {
+	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		a, ok := n.(*sqlparser.AliasedExpr)
+		if !ok {
+			return true, nil
+		}
+		if strings.Contains(a.InputExpression, noteStart) {
+			a.InputExpression = originalText(a.InputExpression)
+		}
+		if c, ok := a.Expr.(*sqlparser.ColName); ok && a.As.IsEmpty() {
+			if name := variableText(c.Name.String()); name != "" {
+				a.InputExpression = name
+			}
+		}
+		return true, nil
+	}, n)
+}
+
 // castTimeName is the function that stands for CAST(x AS TIME(n)).
 const castTimeName = "lancesql cast time"
 
@@ -65,6 +113,8 @@ const castTimeName = "lancesql cast time"
 // implementation of its own: casts to TIME, and date + INTERVAL, date - INTERVAL.
 func replacedExpression(e sqlparser.Expr) sqlparser.Expr {
 	switch n := e.(type) {
+	case *sqlparser.ComparisonExpr, *sqlparser.UnaryExpr, *sqlparser.OrExpr, *sqlparser.FuncExpr:
+		return replacedOperator(e)
 	case *sqlparser.ConvertExpr:
 		if n.Type == nil || !strings.EqualFold(n.Type.Type, "time") {
 			return e
@@ -126,7 +176,8 @@ func bodies(d *sqlparser.DDL) []sqlparser.SQLNode {
 // is shown later.
 func isQuery(stmt sqlparser.Statement) bool {
 	switch stmt.(type) {
-	case *sqlparser.Select, *sqlparser.SetOp, *sqlparser.ParenSelect, *sqlparser.Insert, *sqlparser.Update, *sqlparser.Delete:
+	case *sqlparser.Select, *sqlparser.SetOp, *sqlparser.ParenSelect, *sqlparser.Insert, *sqlparser.Update, *sqlparser.Delete, *sqlparser.Set,
+		*sqlparser.Call:
 		return true
 	}
 	return false

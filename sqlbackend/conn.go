@@ -26,13 +26,15 @@ type Conn struct {
 	readers  map[io.Closer]struct{} // open scans, closed at the latest when the last command ends
 	closed   bool
 
-	stmt   statement
-	locks  *engine.Session        // all locks of the connection
-	temps  *temporaryTables       // nil until the first is made
-	tables map[string]lockedTable // LOCK TABLES, by alias; nil if not in force
-	next   nextTransaction        // what SET TRANSACTION said of the next transaction
-	chain  *engine.TxnOptions     // COMMIT AND CHAIN: what the transaction was begun with that follows
-	leave  bool                   // COMMIT RELEASE: the connection is to be closed
+	stmt           statement
+	locks          *engine.Session        // all locks of the connection
+	temps          *temporaryTables       // nil until the first is made
+	tables         map[string]lockedTable // LOCK TABLES, by alias; nil if not in force
+	next           nextTransaction        // what SET TRANSACTION said of the next transaction
+	chain          *engine.TxnOptions     // COMMIT AND CHAIN: what the transaction was begun with that follows
+	leave          bool                   // COMMIT RELEASE: the connection is to be closed
+	warned, failed int64                  // warnings and errors that the statement before the running one has left
+	roles          *[]account             // SET ROLE: the active roles; nil: those active at login
 }
 
 var (

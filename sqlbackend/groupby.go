@@ -31,6 +31,13 @@ func (o *operators) build1(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIt
 	if call, ok := n.(*plan.Call); ok {
 		return o.call(ctx, call, row)
 	}
+	if u, ok := n.(*plan.CreateUser); ok && u.Locked {
+		it, err := o.stock.Build(ctx, n, row)
+		if err != nil {
+			return nil, err
+		}
+		return it, connOf(ctx).lockNew(ctx, u)
+	}
 	if d, ok := n.(*plan.DescribeQuery); ok {
 		return o.describe(ctx, d, row)
 	}
@@ -81,8 +88,9 @@ func (o *operators) groupBy(ctx *sql.Context, n *plan.GroupBy, row sql.Row) (sql
 	if err != nil {
 		return nil, err
 	}
-	it := &groupIter{child: child, selected: n.SelectDeps, by: n.GroupByExprs, index: map[uint64][]*group{}}
-	for _, e := range n.GroupByExprs {
+	by, rollup := rolledKeys(n.GroupByExprs)
+	it := &groupIter{child: child, selected: n.SelectDeps, by: by, rollup: rollup, index: map[uint64][]*group{}}
+	for _, e := range by {
 		it.types = append(it.types, &sql.Column{Type: e.Type(ctx)})
 	}
 	return it, nil
@@ -98,6 +106,7 @@ type groupIter struct {
 	selected []sql.Expression
 	by       []sql.Expression
 	types    sql.Schema // types of by
+	rollup   bool       // WITH ROLLUP: rows for all that have the first keys in common as well
 
 	index  map[uint64][]*group // by hash of the key
 	groups []*group
@@ -115,6 +124,11 @@ func (g *groupIter) Next(ctx *sql.Context) (sql.Row, error) {
 	if !g.read {
 		if err := g.fill(ctx); err != nil {
 			return nil, err
+		}
+		if g.rollup {
+			if err := g.sortRollup(ctx); err != nil {
+				return nil, err
+			}
 		}
 		g.read = true
 	}
@@ -148,20 +162,29 @@ func (g *groupIter) fill(ctx *sql.Context) error {
 		if err != nil {
 			return err
 		}
-		to, err := g.groupOf(ctx, row)
+		key, err := g.keyOf(ctx, row)
 		if err != nil {
 			return err
 		}
-		for _, b := range to.buffers {
-			if err := b.Update(ctx, row); err != nil {
+		least := len(key)
+		if g.rollup {
+			least = 0
+		}
+		for keys := len(key); keys >= least; keys-- {
+			to, err := g.groupOf(ctx, key[:keys])
+			if err != nil {
 				return err
+			}
+			for _, b := range to.buffers {
+				if err := b.Update(ctx, row); err != nil {
+					return err
+				}
 			}
 		}
 	}
 }
 
-// groupOf returns the group of a row, a new one if it is the first of its key.
-func (g *groupIter) groupOf(ctx *sql.Context, row sql.Row) (*group, error) {
+func (g *groupIter) keyOf(ctx *sql.Context, row sql.Row) (sql.Row, error) {
 	key := make(sql.Row, len(g.by))
 	for i, e := range g.by {
 		v, err := e.Eval(ctx, row)
@@ -172,7 +195,12 @@ func (g *groupIter) groupOf(ctx *sql.Context, row sql.Row) (*group, error) {
 			return nil, err
 		}
 	}
-	h, err := hash.HashOf(ctx, g.types, key)
+	return key, nil
+}
+
+// groupOf returns the group of a key, or of the first parts of one; a new one if there is none yet.
+func (g *groupIter) groupOf(ctx *sql.Context, key sql.Row) (*group, error) {
+	h, err := hash.HashOf(ctx, g.types[:len(key)], key)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +215,7 @@ func (g *groupIter) groupOf(ctx *sql.Context, row sql.Row) (*group, error) {
 	}
 	fresh := &group{key: key, buffers: make([]sql.AggregationBuffer, len(g.selected))}
 	for i, e := range g.selected {
-		if fresh.buffers[i], err = newBuffer(ctx, e); err != nil {
+		if fresh.buffers[i], err = newBuffer(ctx, e, len(key)); err != nil {
 			return nil, err
 		}
 	}
@@ -197,6 +225,9 @@ func (g *groupIter) groupOf(ctx *sql.Context, row sql.Row) (*group, error) {
 }
 
 func (g *groupIter) sameKey(ctx *sql.Context, a, b sql.Row) (bool, error) {
+	if len(a) != len(b) {
+		return false, nil
+	}
 	for i := range a {
 		if a[i] == nil || b[i] == nil {
 			if a[i] == nil && b[i] == nil {
@@ -213,8 +244,16 @@ func (g *groupIter) sameKey(ctx *sql.Context, a, b sql.Row) (bool, error) {
 }
 
 // newBuffer returns the buffer of a selected expression; one without an aggregate has the value of the group's first
-// row.
-func newBuffer(ctx *sql.Context, e sql.Expression) (sql.AggregationBuffer, error) {
+// row. keys is how many parts the key of the group has.
+func newBuffer(ctx *sql.Context, e sql.Expression, keys int) (sql.AggregationBuffer, error) {
+	switch e := e.(type) {
+	case *grouping:
+		return constant{e.bits(keys)}, nil
+	case *rollupKey:
+		if e.key >= keys {
+			return constant{nil}, nil
+		}
+	}
 	if a, ok := e.(sql.Aggregation); ok {
 		return a.NewBuffer(ctx)
 	}

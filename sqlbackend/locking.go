@@ -31,16 +31,18 @@ const (
 func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlparser.Statement {
 	switch {
 	case isQuery(stmt):
-		guardLiterals(stmt)
-		rewriteExpressions(stmt, replacedExpression)
+		finishExpressions(ctx, stmt, text)
 	default:
 		switch s := stmt.(type) {
 		case *sqlparser.Show:
 			escapeShow(ctx, s)
+			return showDiagnostics(s)
 		case *sqlparser.DDL:
 			for _, body := range bodies(s) {
-				guardLiterals(body)
-				rewriteExpressions(body, replacedExpression)
+				finishExpressions(ctx, body, text)
+			}
+			if s.OptSelect != nil && s.OptSelect.Select != nil {
+				finishExpressions(ctx, s.OptSelect.Select, text)
 			}
 		}
 	}
@@ -161,12 +163,12 @@ func errNoWait() error {
 // FOR SHARE (shareMark), the statements of rewritestmt.go, and a list of characteristics after START TRANSACTION, whose original stays in a comment. Text
 // it does not know it leaves alone.
 func rewriteClauses(query string, options sqlparser.ParserOptions) string {
-	query = keepWildcards(query, options)
+	query = rewriteOperators(keepWildcards(query, options), options)
 	if text := rewriteStart(query, options); text != query {
 		return text
 	}
 	for _, rewrite := range []func(string, sqlparser.ParserOptions) string{rewriteDo, rewriteInsertSet, rewriteHints, rewriteIndexTypes,
-		rewriteReferences, rewriteLabels, rewriteShare} {
+		rewriteReferences, rewriteLabels, rewriteShare, rewriteShow, rewriteAlter, rewritePartitions} {
 		query = rewrite(query, options)
 	}
 	return rewriteWords(query, options)

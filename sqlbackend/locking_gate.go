@@ -202,6 +202,7 @@ func (w *useWalk) walk(n sqlparser.SQLNode, mode lock.Mode) {
 // ValidateSession overrides the base session's. The frontend calls it for each statement after it was parsed and before
 // tables are looked up, outside its catalog lock: here, and nowhere later, a statement waits for metadata locks.
 func (c *Conn) ValidateSession(ctx *sql.Context) error {
+	c.limitRoles(ctx)
 	if err := c.BaseSession.ValidateSession(ctx); err != nil {
 		return err
 	}

@@ -33,7 +33,28 @@ func (p *parser) ParseSimple(query string) (sqlparser.Statement, error) {
 	if stmt, _, ok := p.parseAdmin(query, sqlparser.ParserOptions{}); ok {
 		return stmt, nil
 	}
-	return p.inner.ParseSimple(rewriteClauses(query, sqlparser.ParserOptions{}))
+	rewritten := rewriteClauses(query, sqlparser.ParserOptions{})
+	stmt, err := p.inner.ParseSimple(rewritten)
+	placeBody(stmt, query, rewritten)
+	return stmt, err
+}
+
+// placeBody makes the position of the statement inside a definition one in the text that the caller has; false if it is
+// not to be found there.
+func placeBody(stmt sqlparser.Statement, query, rewritten string) bool {
+	d, ok := stmt.(*sqlparser.DDL)
+	if !ok || query == rewritten || d.SubStatementPositionEnd == 0 {
+		return true
+	}
+	if d.SubStatementPositionEnd > len(rewritten) {
+		return false
+	}
+	start, rest := d.SubStatementPositionStart, rewritten[d.SubStatementPositionEnd:]
+	if !strings.HasPrefix(query, rewritten[:start]) || !strings.HasSuffix(query, rest) || start > len(query)-len(rest) {
+		return false
+	}
+	d.SubStatementPositionEnd = len(query) - len(rest)
+	return true
 }
 
 // Parse implements sql.Parser.
@@ -43,6 +64,7 @@ func (p *parser) Parse(ctx *sql.Context, query string, multi bool) (sqlparser.St
 
 // ParseWithOptions implements sql.Parser.
 func (p *parser) ParseWithOptions(ctx context.Context, query string, delimiter rune, multi bool, options sqlparser.ParserOptions) (sqlparser.Statement, string, string, error) {
+	original := sql.RemoveSpaceAndDelimiter(query, delimiter)
 	query = rewriteClauses(query, options)
 	text := sql.RemoveSpaceAndDelimiter(query, delimiter)
 	stmt, end, ok := p.parseAdmin(text, options)
@@ -54,6 +76,9 @@ func (p *parser) ParseWithOptions(ctx context.Context, query string, delimiter r
 		if err == nil {
 			stmt = finishTree(ctx, stmt, query)
 			p.mark(ctx, stmt, parsed)
+			if rest == "" && placeBody(stmt, original, parsed) {
+				parsed = original
+			}
 		}
 		return stmt, parsed, rest, err
 	}
@@ -74,6 +99,7 @@ func (p *parser) ParseOneWithOptions(ctx context.Context, query string, options 
 		if end > 0 { // an offset in what the caller has
 			end = max(end+len(query)-len(rewritten), 0)
 		}
+		placeBody(stmt, query, rewritten)
 		stmt = finishTree(ctx, stmt, rewritten)
 	}
 	p.mark(ctx, stmt, query)
@@ -103,6 +129,12 @@ func (p *parser) mark(ctx context.Context, stmt sqlparser.Statement, text string
 func (p *parser) parseAdmin(text string, options sqlparser.ParserOptions) (sqlparser.Statement, int, bool) {
 	switch strings.ToLower(firstWord(text)) {
 	case "flush", "optimize", "check", "analyze", "repair":
+	case "help", "show", "set", "rename", "alter", "reset", "checksum":
+		s := newTokens(text, options)
+		if stmt := s.serverStatement(); stmt != nil {
+			return stmt, s.end, true
+		}
+		return nil, 0, false
 	default:
 		return nil, 0, false
 	}
@@ -304,7 +336,10 @@ func (s *tokens) tableStatement(op adminOp, options ...string) (adminStatement, 
 // flush reads what follows FLUSH: TABLES in all its forms; and kinds of logs and counters lancesql has none of.
 func (s *tokens) flush() (adminStatement, bool) {
 	s.modifier()
-	if s.takeWord("status", "hosts", "optimizer_costs", "user_resources", "logs") {
+	if s.takeWord("status") {
+		return adminStatement{op: adminStatus}, s.finish()
+	}
+	if s.takeWord("hosts", "optimizer_costs", "user_resources", "logs") {
 		return adminStatement{op: adminNothing}, s.finish()
 	}
 	if s.takeWord("binary", "engine", "error", "general", "slow") {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/mysql_db"
 
 	"lancesql/engine"
 	"lancesql/internal/errs"
@@ -26,6 +27,9 @@ type Provider struct {
 	infos map[engine.TableID]*tableInfo // built at first use, replaced when the entry changes
 	texts map[string]*texts             // by folded database name, as infos
 	refs  *references                   // of the catalog image it names
+
+	grants       *mysql_db.MySQLDb     // the accounts; set before the first session begins
+	defaultRoles map[account][]account // of SET DEFAULT ROLE
 }
 
 var (
@@ -35,7 +39,8 @@ var (
 
 // NewProvider returns the provider of an engine.
 func NewProvider(e *engine.Engine) *Provider {
-	return &Provider{engine: e, infos: make(map[engine.TableID]*tableInfo), texts: make(map[string]*texts)}
+	return &Provider{engine: e, infos: make(map[engine.TableID]*tableInfo), texts: make(map[string]*texts),
+		defaultRoles: make(map[account][]account)}
 }
 
 // Engine returns the engine behind the provider.

@@ -134,6 +134,10 @@ func newFrontendServer(front *sqle.Engine, provider *Provider, listener net.List
 		DisableConnectionWatcher: true,
 		MaxLoggedQueryLen:        -1,
 		Options:                  []server.Option{wire.Option(options)},
+		ProtocolListenerFactory: func(cfg server.Config, l mysql.ListenerConfig, events server.ServerEventListener) (server.ProtocolListener, error) {
+			l.AuthServer = lockedAuth{AuthServer: l.AuthServer, grants: provider.grants}
+			return server.MySQLProtocolListenerFactory(cfg, l, events)
+		},
 	}
 	return server.NewServer(cfg, front, sql.NewContext, session, nil)
 }

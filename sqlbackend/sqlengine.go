@@ -13,12 +13,14 @@ import (
 // NewSQLEngine returns the frontend's engine over p, with lancesql's parser, functions, system variables and operators.
 // Accounts are off until a server adds them. The caller closes it before e.
 func NewSQLEngine(e *engine.Engine, p *Provider) *sqle.Engine {
-	return newFrontend(p, sql.EngineOverrides{
+	front := newFrontend(p, sql.EngineOverrides{
 		Builder:                         sql.BuilderOverrides{Parser: &parser{inner: sql.NewMysqlParser(), admin: injectAdmin(e)}},
 		SchemaFormatter:                 schemaFormatter{&sql.MySqlSchemaFormatter{}},
 		CostedIndexScanExpressionFilter: plannable{},
 		Hooks:                           sql.ExecutionHooks{CreateTable: sql.CreateTable{PreSQLExecution: CreateTableHook}},
 	})
+	p.grants = front.Analyzer.Catalog.MySQLDb
+	return front
 }
 
 // newFrontend wires the frontend's parts: variables, functions, operators, the builder of statement roots.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/vitess/go/mysql"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/engine"
@@ -37,6 +38,9 @@ type statement struct {
 	keeps    bool               // defines temporary tables only, so that the transaction goes on
 	snapshot bool               // START TRANSACTION WITH CONSISTENT SNAPSHOT
 	explain  *explained         // it is being analyzed
+
+	diagnostics bool // it shows warnings
+	mustExist   bool // ALTER VIEW: there is one of that name
 }
 
 // MarkText is MarkStatement with the statement's text, which says more than the tree: the frontend's grammar forgets
@@ -51,6 +55,8 @@ func (c *Conn) MarkText(ctx *sql.Context, stmt sqlparser.Statement, text string)
 		c.stmt.snapshot = containsFold(text, "snapshot")
 	case *sqlparser.Commit, *sqlparser.Rollback:
 		c.markEnd(text)
+	case *sqlparser.DDL:
+		c.stmt.mustExist = strings.Contains(text, alterViewMark)
 	}
 	if ctx != nil && !c.stmt.admitted && !c.inCommand() {
 		c.stmt.admitted = true
@@ -83,6 +89,7 @@ func (c *Conn) MarkStatement(stmt sqlparser.Statement) {
 		return
 	}
 	if !c.stmt.admitted {
+		c.noteWarnings(stmt)
 		c.stmt.marked = stmt
 		c.stmt.uses, c.stmt.kind = usesOf(stmt)
 	}
@@ -108,6 +115,56 @@ func (c *Conn) MarkStatement(stmt sqlparser.Statement) {
 		return
 	}
 	c.stmt.bare = true
+}
+
+// noteWarnings forgets what the statement before has left, unless stmt shows it.
+func (c *Conn) noteWarnings(stmt sqlparser.Statement) {
+	if c.stmt.marked != nil {
+		return // of this statement itself
+	}
+	switch s := stmt.(type) {
+	case *sqlparser.Show:
+		c.stmt.diagnostics = strings.EqualFold(s.Type, "warnings")
+	case sqlparser.InjectedStatement:
+		n, ok := s.Statement.(*serverStatement)
+		c.stmt.diagnostics = ok && n.diagnostics
+	case *sqlparser.Set:
+		return // the frontend keeps them
+	}
+	if c.stmt.diagnostics {
+		return
+	}
+	c.warned, c.failed = c.countWarnings(false), c.countWarnings(true)
+	c.BaseSession.ClearWarnings()
+}
+
+// ClearWarnings overrides the base session's: the frontend does not know all statements that show warnings.
+func (c *Conn) ClearWarnings() {
+	if c.stmt.diagnostics {
+		c.ClearWarningCount()
+		return
+	}
+	c.BaseSession.ClearWarnings()
+}
+
+// NoteError keeps the error of a statement for SHOW WARNINGS and SHOW ERRORS.
+func (c *Conn) NoteError(err *mysql.SQLError) {
+	if c.stmt.marked == nil { // it was not even parsed
+		c.BaseSession.ClearWarnings()
+	}
+	c.Warn(&sql.Warning{Level: errorLevel, Code: err.Num, Message: err.Message})
+}
+
+// GetSessionVariable overrides the base session's: the numbers of warnings and errors are those that the statement before has
+// left.
+func (c *Conn) GetSessionVariable(ctx *sql.Context, name string) (any, error) {
+	switch strings.ToLower(name) {
+	case "warning_count":
+		return c.warned, nil
+	case "error_count":
+		return c.failed, nil
+	}
+	return c.BaseSession.GetSessionVariable(ctx, name)
 }
 
 // locks reports whether a query's locking clause is there; the parser makes one without a type otherwise.

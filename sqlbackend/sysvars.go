@@ -103,7 +103,7 @@ func missingVariables() []sql.SystemVariable {
 		textVariable("have_openssl", "DISABLED", global, false),
 		textVariable("innodb_version", ServerVersion, global, false),
 		textVariable("innodb_default_row_format", "dynamic", global, true),
-		textVariable("optimizer_switch", "", both, true),
+		switchVariable{textVariable("optimizer_switch", optimizerSwitches, both, true).(*sql.MysqlSystemVariable)},
 		boolVariable("innodb_file_per_table", 1, global),
 		boolVariable("innodb_strict_mode", 1, both),
 		boolVariable("profiling", 0, both),

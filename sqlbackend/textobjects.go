@@ -175,13 +175,17 @@ func (d *Database) CreateView(ctx *sql.Context, name string, selectStatement, cr
 	if err := connOf(ctx).refuseTemporary(ctx); err != nil {
 		return err
 	}
-	s := storedText{Name: name, Text: createViewStmt, Select: selectStatement, SQLMode: sql.LoadSqlMode(ctx).String()}
+	s := storedText{Name: name, Text: originalText(createViewStmt), Select: originalText(selectStatement), SQLMode: sql.LoadSqlMode(ctx).String()}
 	return d.saveText(ctx, viewText, s, "", sql.ErrExistingView.New(d.name, name), nil)
 }
 
 // DropView implements sql.ViewDatabase.
 func (d *Database) DropView(ctx *sql.Context, name string) error {
-	return d.dropText(ctx, viewText, name, sql.ErrViewDoesNotExist.New(d.name, name))
+	err := d.dropText(ctx, viewText, name, sql.ErrViewDoesNotExist.New(d.name, name))
+	if c := connOf(ctx); c != nil && c.stmt.mustExist && sql.ErrViewDoesNotExist.Is(err) {
+		return sql.ErrTableNotFound.New(d.name + "." + name)
+	}
+	return err
 }
 
 func (s *storedText) view() sql.ViewDefinition {
@@ -241,7 +245,7 @@ func (d *Database) CreateTrigger(ctx *sql.Context, def sql.TriggerDefinition) er
 	if err := connOf(ctx).refuseTemporary(ctx); err != nil {
 		return err
 	}
-	s := storedText{Name: def.Name, Text: def.CreateStatement, SQLMode: def.SqlMode, Created: def.CreatedAt}
+	s := storedText{Name: def.Name, Text: originalText(def.CreateStatement), SQLMode: def.SqlMode, Created: def.CreatedAt}
 	return d.saveText(ctx, triggerText, s, "", mysql.NewSQLError(erTriggerExists, mysql.SSUnknownSQLState, "Trigger already exists"), nil)
 }
 
@@ -274,7 +278,7 @@ func (d *Database) GetStoredProcedures(ctx *sql.Context) ([]sql.StoredProcedureD
 
 // SaveStoredProcedure implements sql.StoredProcedureDatabase.
 func (d *Database) SaveStoredProcedure(ctx *sql.Context, spd sql.StoredProcedureDetails) error {
-	s := storedText{Name: spd.Name, Text: spd.CreateStatement, SQLMode: spd.SqlMode, Created: spd.CreatedAt, Modified: spd.ModifiedAt}
+	s := storedText{Name: spd.Name, Text: originalText(spd.CreateStatement), SQLMode: spd.SqlMode, Created: spd.CreatedAt, Modified: spd.ModifiedAt}
 	return d.saveText(ctx, procedureText, s, "", sql.ErrStoredProcedureAlreadyExists.New(spd.Name), nil)
 }
 

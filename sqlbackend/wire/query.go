@@ -77,7 +77,12 @@ func (h *Handler) run(ctx context.Context, c *mysql.Conn, cmd command, send mysq
 		return "", mysql.NewSQLError(mysql.CRServerLost, "", "the client has left")
 	}
 	if err != nil { // it ends a text of several statements
-		return "", h.explain(cmd.query, cmd.parsed, err)
+		err = h.explain(cmd.query, cmd.parsed, err)
+		var se *mysql.SQLError
+		if n, ok := sqlCtx.Session.(errorNoter); ok && errors.As(err, &se) {
+			n.NoteError(se)
+		}
+		return "", err
 	}
 	if l, ok := sqlCtx.Session.(leaver); ok && l.WantsClose() {
 		defer func() { _ = h.sessions.KillConnection(c.ConnectionID) }() // never fails
@@ -85,6 +90,9 @@ func (h *Handler) run(ctx context.Context, c *mysql.Conn, cmd command, send mysq
 	}
 	return rest, nil
 }
+
+// errorNoter is a session that keeps the error of a statement for the next one to ask for.
+type errorNoter interface{ NoteError(*mysql.SQLError) }
 
 // leaver is a session whose client may ask for the end of its connection.
 type leaver interface{ WantsClose() bool }

@@ -1,0 +1,191 @@
+package sqlbackend_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"lancesql/sqlbackend"
+)
+
+// numberOf is the number of a statement's error, 0 without one.
+func numberOf(db *sql.DB, statement string) uint16 {
+	rows, err := db.Query(statement)
+	if err == nil {
+		for rows.Next() {
+		}
+		err = errors.Join(rows.Err(), rows.Close())
+	}
+	var me *mysql.MySQLError
+	if errors.As(err, &me) {
+		return me.Number
+	}
+	return 0
+}
+
+func TestStatementsTheFrontendLacks(t *testing.T) {
+	r := start(t, "", sqlbackend.ServerConfig{})
+	db := r.open("")
+	db.SetMaxOpenConns(1)
+	run(t, db, "CREATE DATABASE test", "USE test", "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9))", "CREATE TABLE u (a INT PRIMARY KEY)",
+		"CREATE VIEW v AS SELECT a FROM t", "INSERT INTO t VALUES (1, 'x'), (2, NULL)")
+
+	require.Empty(t, text(t, db, "HELP 'select'"))
+	require.Empty(t, text(t, db, "SHOW PROFILES"))
+	require.Empty(t, text(t, db, "SHOW PROFILE CPU, BLOCK IO FOR QUERY 2 LIMIT 1"))
+	status := strings.Join(text(t, db, "SHOW ENGINE INNODB STATUS"), "")
+	require.True(t, strings.HasPrefix(status, "InnoDB||") && strings.Contains(status, "END OF lancesql STATUS"), status)
+	require.Empty(t, text(t, db, "SHOW ENGINE INNODB MUTEX"))
+	require.EqualValues(t, 1286, numberOf(db, "SHOW ENGINE nosuch STATUS"))
+
+	require.Equal(t, []string{"test|t|0|0", "test|u|0|0"}, text(t, db, "SHOW OPEN TABLES FROM test"))
+	require.Equal(t, []string{"test|u|0|0"}, text(t, db, "SHOW OPEN TABLES IN `test` LIKE 'u%'"))
+	require.Equal(t, []string{"test|t|0|0"}, text(t, db, "SHOW OPEN TABLES WHERE `Table` = 't' AND In_use = 0"))
+	require.Equal(t, text(t, db, "SHOW ENGINES"), text(t, db, "SHOW STORAGE ENGINES"))
+
+	run(t, db, "RESET REPLICA ALL", "RESET SLAVE")
+	require.EqualValues(t, 1186, numberOf(db, "RESET MASTER"))
+
+	sums := text(t, db, "CHECKSUM TABLE t, test.nosuch EXTENDED")
+	require.Len(t, sums, 2)
+	require.Regexp(t, `^test\.t\|[1-9][0-9]*$`, sums[0])
+	require.Equal(t, "test.nosuch|NULL", sums[1])
+	run(t, db, "UPDATE t SET b = 'y' WHERE a = 1")
+	require.NotEqual(t, sums[0], text(t, db, "CHECKSUM TABLE t")[0])
+	run(t, db, "UPDATE t SET b = 'x' WHERE a = 1")
+	require.Equal(t, sums[0], text(t, db, "CHECKSUM TABLE t")[0])
+	require.Equal(t, "test.t|NULL", text(t, db, "CHECKSUM TABLE t QUICK")[0])
+
+	require.Contains(t, text(t, db, "SELECT @@optimizer_switch")[0], "index_merge=on,index_merge_union=on,")
+	run(t, db, "SET SESSION optimizer_switch = 'mrr=off,hash_join=default'")
+	require.Contains(t, text(t, db, "SELECT @@optimizer_switch")[0], "index_condition_pushdown=on,mrr=off,mrr_cost_based=on,")
+	require.Contains(t, text(t, db, "SELECT @@global.optimizer_switch")[0], ",mrr=on,")
+	require.EqualValues(t, 1231, numberOf(db, "SET optimizer_switch = 'nosuch=on'"))
+	run(t, db, "SET optimizer_switch = DEFAULT")
+	require.Contains(t, text(t, db, "SELECT @@optimizer_switch")[0], ",mrr=on,")
+
+	run(t, db, "SELECT 1", "SELECT 2", "FLUSH STATUS")
+	require.Equal(t, []string{"Com_select|0"}, text(t, db, "SHOW SESSION STATUS LIKE 'Com_select'"))
+
+	run(t, db, "ALTER ALGORITHM = MERGE VIEW v AS SELECT b FROM t")
+	require.Equal(t, []string{"x", "NULL"}, text(t, db, "SELECT * FROM v ORDER BY b DESC"))
+	require.EqualValues(t, 1146, numberOf(db, "ALTER VIEW nosuch AS SELECT 1"))
+	require.EqualValues(t, 1146, numberOf(db, "SELECT * FROM nosuch"))
+	run(t, db, "ALTER TABLE t ORDER BY a DESC, b", "ALTER TABLE t ORDER BY b, ADD COLUMN c INT", "ALTER TABLE t ADD COLUMN d INT, ORDER BY a")
+	require.Equal(t, []string{"1|x|NULL|NULL"}, text(t, db, "SELECT * FROM t WHERE a = 1"))
+	run(t, db, "CREATE TABLE parts (a INT) PARTITION BY RANGE(a) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN MAXVALUE)")
+}
+
+func TestDiagnosticsOfTheStatementBefore(t *testing.T) {
+	r := start(t, "", sqlbackend.ServerConfig{})
+	db := r.open("")
+	db.SetMaxOpenConns(1)
+	run(t, db, "CREATE DATABASE test", "USE test", "CREATE TABLE t (a INT PRIMARY KEY)")
+
+	require.EqualValues(t, 1146, numberOf(db, "SELECT * FROM nosuch"))
+	want := []string{"Error|1146|Table 'nosuch' doesn't exist"}
+	for range 2 { // showing them does not clear them
+		require.Equal(t, want, text(t, db, "SHOW ERRORS"))
+		require.Equal(t, want, text(t, db, "SHOW WARNINGS"))
+		require.Equal(t, []string{"1"}, text(t, db, "SHOW COUNT(*) ERRORS"))
+		require.Equal(t, []string{"1"}, text(t, db, "SHOW COUNT(*) WARNINGS"))
+	}
+	require.Empty(t, text(t, db, "SHOW ERRORS LIMIT 1, 5"))
+	require.Equal(t, []string{"1|1"}, text(t, db, "SELECT @@warning_count, @@session.error_count"))
+	require.Equal(t, []string{"0|0"}, text(t, db, "SELECT @@warning_count, @@error_count"))
+	require.Empty(t, text(t, db, "SHOW WARNINGS"))
+
+	require.EqualValues(t, 1064, numberOf(db, "SELEC 1"))
+	require.Len(t, text(t, db, "SHOW ERRORS"), 1)
+	run(t, db, "DROP TABLE IF EXISTS nosuch")
+	require.Empty(t, text(t, db, "SHOW ERRORS"))
+	require.Equal(t, []string{"1"}, text(t, db, "SHOW COUNT(*) WARNINGS"))
+	require.Equal(t, []string{"0"}, text(t, db, "SHOW COUNT(*) ERRORS"))
+	run(t, db, "INSERT INTO t VALUES (1)")
+	require.Empty(t, text(t, db, "SHOW WARNINGS"))
+}
+
+// login opens a connection of an account and returns the error of its first statement.
+func login(t *testing.T, r *running, user, password string) (*sql.DB, error) {
+	t.Helper()
+	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@%s(%s)/", user, password, r.server.Addr().Network(), r.server.Addr()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(1)
+	return db, db.PingContext(context.Background())
+}
+
+func refusal(err error) uint16 {
+	var me *mysql.MySQLError
+	if errors.As(err, &me) {
+		return me.Number
+	}
+	return 0
+}
+
+func TestAccounts(t *testing.T) {
+	r := start(t, "", sqlbackend.ServerConfig{})
+	root := r.open("")
+	run(t, root, "CREATE DATABASE test", "CREATE TABLE test.t (a INT PRIMARY KEY)", "CREATE USER u1@localhost IDENTIFIED BY 'one'")
+
+	run(t, root, "SET PASSWORD FOR 'u1'@'localhost' = 'two'")
+	_, err := login(t, r, "u1", "one")
+	require.EqualValues(t, 1045, refusal(err))
+	own, err := login(t, r, "u1", "two")
+	require.NoError(t, err)
+	run(t, own, "SET PASSWORD = 'three'")
+	require.EqualValues(t, 1133, numberOf(root, "SET PASSWORD FOR nobody@localhost = 'x'"))
+	require.NotZero(t, numberOf(own, "SET PASSWORD FOR root@localhost = 'x'"), "of somebody else")
+
+	run(t, root, "ALTER USER u1@localhost ACCOUNT LOCK")
+	require.Equal(t, []string{"Y"}, text(t, root, "SELECT account_locked FROM mysql.user WHERE user = 'u1'"))
+	_, err = login(t, r, "u1", "three")
+	require.EqualValues(t, 3118, refusal(err))
+	_, err = login(t, r, "u1", "wrong")
+	require.EqualValues(t, 1045, refusal(err), "only those who know the password are told")
+	require.Contains(t, text(t, root, "SHOW CREATE USER u1@localhost")[0], "CREATE USER `u1`@`localhost` IDENTIFIED WITH 'mysql_native_password' AS '*")
+	require.Contains(t, text(t, root, "SHOW CREATE USER u1@localhost")[0], "ACCOUNT LOCK")
+	run(t, root, "ALTER USER IF EXISTS u1@localhost, nobody@localhost ACCOUNT UNLOCK")
+	require.EqualValues(t, 1396, numberOf(root, "ALTER USER nobody@localhost ACCOUNT LOCK"))
+	_, err = login(t, r, "u1", "three")
+	require.NoError(t, err)
+	run(t, root, "CREATE USER u3@localhost IDENTIFIED BY 'x' ACCOUNT LOCK")
+	_, err = login(t, r, "u3", "x")
+	require.EqualValues(t, 3118, refusal(err))
+
+	run(t, root, "RENAME USER u1@localhost TO u2@localhost")
+	_, err = login(t, r, "u1", "three")
+	require.EqualValues(t, 1045, refusal(err))
+	require.EqualValues(t, 1396, numberOf(root, "RENAME USER u1@localhost TO u4@localhost"))
+	require.EqualValues(t, 1396, numberOf(root, "RENAME USER u2@localhost TO u3@localhost"))
+	require.EqualValues(t, 1396, numberOf(root, "SHOW CREATE USER u1@localhost"))
+
+	run(t, root, "CREATE ROLE reader, writer", "GRANT SELECT ON test.* TO reader", "GRANT INSERT ON test.* TO writer",
+		"GRANT reader TO u2@localhost", "GRANT writer TO u2@localhost")
+	u2, err := login(t, r, "u2", "three")
+	require.NoError(t, err)
+	require.Equal(t, []string{"`reader`@`%`,`writer`@`%`"}, text(t, u2, "SELECT CURRENT_ROLE()"))
+	run(t, u2, "INSERT INTO test.t VALUES (1)", "SET ROLE reader")
+	require.Equal(t, []string{"`reader`@`%`"}, text(t, u2, "SELECT CURRENT_ROLE()"))
+	require.Equal(t, []string{"1"}, text(t, u2, "SELECT a FROM test.t"))
+	require.EqualValues(t, 1142, numberOf(u2, "INSERT INTO test.t VALUES (2)"))
+	run(t, u2, "SET ROLE NONE")
+	require.Equal(t, []string{"NONE"}, text(t, u2, "SELECT CURRENT_ROLE()"))
+	require.NotZero(t, numberOf(u2, "SELECT a FROM test.t"))
+	run(t, u2, "SET ROLE ALL EXCEPT reader", "INSERT INTO test.t VALUES (2)")
+	require.EqualValues(t, 3530, numberOf(u2, "SET ROLE 'nosuch'"))
+	run(t, root, "SET DEFAULT ROLE reader TO u2@localhost")
+	run(t, u2, "SET ROLE DEFAULT")
+	require.EqualValues(t, 1142, numberOf(u2, "INSERT INTO test.t VALUES (3)"))
+	again, err := login(t, r, "u2", "three")
+	require.NoError(t, err)
+	require.EqualValues(t, 1142, numberOf(again, "INSERT INTO test.t VALUES (3)"))
+	require.Equal(t, []string{"1", "2"}, text(t, again, "SELECT a FROM test.t"))
+	require.EqualValues(t, 3523, numberOf(root, "SET DEFAULT ROLE ALL TO nobody@localhost"))
+}
