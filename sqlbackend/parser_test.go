@@ -53,7 +53,7 @@ func TestParseAdminStatements(t *testing.T) {
 		{text: "FLUSH TABLES `with`", op: adminFlush, tables: "with"},
 		{text: "FLUSH TABLES status", op: adminFlush, tables: "status"},
 		{text: "FLUSH TABLES t; SELECT 'FLUSH TABLES'", op: adminFlush, tables: "t", rest: " SELECT 'FLUSH TABLES'"},
-		{text: "FLUSH STATUS", op: adminNothing},
+		{text: "FLUSH STATUS", op: adminStatus},
 		{text: "FLUSH LOGS", op: adminNothing},
 		{text: "FLUSH SLOW LOGS", op: adminNothing},
 		{text: "OPTIMIZE TABLE t", op: adminOptimize, tables: "t"},

@@ -40,6 +40,7 @@ type statement struct {
 	explain  *explained         // it is being analyzed
 
 	diagnostics bool // it shows warnings
+	cleared     bool // the warnings of the statement before are gone
 	mustExist   bool // ALTER VIEW: there is one of that name
 }
 
@@ -117,7 +118,7 @@ func (c *Conn) MarkStatement(stmt sqlparser.Statement) {
 	c.stmt.bare = true
 }
 
-// noteWarnings forgets what the statement before has left, unless stmt shows it.
+// noteWarnings counts what the statement before has left, and notes whether stmt shows it.
 func (c *Conn) noteWarnings(stmt sqlparser.Statement) {
 	if c.stmt.marked != nil {
 		return // of this statement itself
@@ -131,11 +132,18 @@ func (c *Conn) noteWarnings(stmt sqlparser.Statement) {
 	case *sqlparser.Set:
 		return // the frontend keeps them
 	}
-	if c.stmt.diagnostics {
+	if !c.stmt.diagnostics {
+		c.warned, c.failed = c.countWarnings(false), c.countWarnings(true)
+	}
+}
+
+// BeginDiagnostics forgets what the statement before has left, unless the one that begins shows it. The frontend does so
+// only after it has planned the statement, and then keeps the wrong ones.
+func (c *Conn) BeginDiagnostics() {
+	if _, set := c.stmt.marked.(*sqlparser.Set); set || c.stmt.diagnostics {
 		return
 	}
-	c.warned, c.failed = c.countWarnings(false), c.countWarnings(true)
-	c.BaseSession.ClearWarnings()
+	c.ClearWarnings()
 }
 
 // ClearWarnings overrides the base session's: the frontend does not know all statements that show warnings.
@@ -144,12 +152,13 @@ func (c *Conn) ClearWarnings() {
 		c.ClearWarningCount()
 		return
 	}
+	c.stmt.cleared = true
 	c.BaseSession.ClearWarnings()
 }
 
 // NoteError keeps the error of a statement for SHOW WARNINGS and SHOW ERRORS.
 func (c *Conn) NoteError(err *mysql.SQLError) {
-	if c.stmt.marked == nil { // it was not even parsed
+	if !c.stmt.cleared { // it failed before the frontend came to that
 		c.BaseSession.ClearWarnings()
 	}
 	c.Warn(&sql.Warning{Level: errorLevel, Code: err.Num, Message: err.Message})

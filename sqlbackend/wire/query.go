@@ -92,7 +92,10 @@ func (h *Handler) run(ctx context.Context, c *mysql.Conn, cmd command, send mysq
 }
 
 // errorNoter is a session that keeps the error of a statement for the next one to ask for.
-type errorNoter interface{ NoteError(*mysql.SQLError) }
+type errorNoter interface {
+	BeginDiagnostics()
+	NoteError(*mysql.SQLError)
+}
 
 // leaver is a session whose client may ask for the end of its connection.
 type leaver interface{ WantsClose() bool }
@@ -195,6 +198,9 @@ func (h *Handler) execute(ctx *sql.Context, c *mysql.Conn, cmd *command, send my
 		inner, cancel := context.WithTimeout(ctx.Context, most)
 		defer cancel()
 		ctx = ctx.WithContext(inner)
+	}
+	if n, ok := ctx.Session.(errorNoter); ok {
+		n.BeginDiagnostics()
 	}
 	schema, iter, err := h.plan(ctx, query, stmt, bindings)
 	if err != nil {
