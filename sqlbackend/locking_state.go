@@ -26,15 +26,18 @@ func waitState(kind lock.Kind) string {
 }
 
 // processList is SHOW PROCESSLIST with a state for those that wait; the frontend's own says "running".
-func processList(ctx *sql.Context) sql.RowIter {
+func processList(ctx *sql.Context) sql.RowIter { return sql.RowsToRowIter(processes(ctx)...) }
+
+// processes are the rows of SHOW PROCESSLIST.
+func processes(ctx *sql.Context) []sql.Row {
 	var waiting map[uint64]lock.Kind
 	if c := connOf(ctx); c != nil && c.provider != nil {
 		waiting = c.provider.engine.Waiting()
 	}
-	processes := ctx.ProcessList.Processes()
-	slices.SortFunc(processes, func(a, b sql.Process) int { return cmp.Compare(a.Connection, b.Connection) })
-	rows := make([]sql.Row, len(processes))
-	for i, p := range processes {
+	list := ctx.ProcessList.Processes()
+	slices.SortFunc(list, func(a, b sql.Process) int { return cmp.Compare(a.Connection, b.Connection) })
+	rows := make([]sql.Row, len(list))
+	for i, p := range list {
 		state := ""
 		if p.Command == sql.ProcessCommandQuery {
 			state = "executing"
@@ -56,5 +59,5 @@ func processList(ctx *sql.Context) sql.RowIter {
 		}
 		rows[i] = sql.NewRow(int64(p.Connection), p.User, p.Host, database, string(p.Command), int64(p.Seconds()), state, info)
 	}
-	return sql.RowsToRowIter(rows...)
+	return rows
 }

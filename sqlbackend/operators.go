@@ -23,7 +23,7 @@ func replacedOperator(e sqlparser.Expr) sqlparser.Expr {
 			return call(assignName, name, value)
 		}
 	case *sqlparser.FuncExpr:
-		if kind := strings.ToLower(n.Name.String()); kind == cumeDistName || kind == nthValueName {
+		if kind := n.Name.Lowered(); kind == cumeDistName || kind == nthValueName {
 			args := sqlparser.SelectExprs{&sqlparser.AliasedExpr{Expr: sqlparser.NewStrVal([]byte(kind))}}
 			return &sqlparser.FuncExpr{Name: sqlparser.NewColIdent(carrierName), Exprs: append(args, n.Exprs...), Over: n.Over}
 		}

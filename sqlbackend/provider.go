@@ -49,10 +49,10 @@ func (p *Provider) Engine() *engine.Engine { return p.engine }
 // Database implements sql.DatabaseProvider. sql.ErrDatabaseNotFound if there is none of that name.
 func (p *Provider) Database(_ *sql.Context, name string) (sql.Database, error) {
 	d := p.engine.Catalog().Database(name)
-	if d == nil && isSysName(name) {
-		return &sysDatabase{p}, nil
-	}
 	if d == nil {
+		if computed := p.computedDatabase(name); computed != nil {
+			return computed, nil
+		}
 		return nil, sql.ErrDatabaseNotFound.New(name)
 	}
 	return &Database{provider: p, name: d.Name}, nil
@@ -60,7 +60,7 @@ func (p *Provider) Database(_ *sql.Context, name string) (sql.Database, error) {
 
 // HasDatabase implements sql.DatabaseProvider.
 func (p *Provider) HasDatabase(_ *sql.Context, name string) bool {
-	return isSysName(name) || p.engine.Catalog().Database(name) != nil
+	return p.engine.Catalog().Database(name) != nil || p.computedDatabase(name) != nil
 }
 
 // AllDatabases implements sql.DatabaseProvider; sorted by name, without that of status tables.
@@ -101,8 +101,8 @@ func (p *Provider) DropDatabase(ctx *sql.Context, name string) error {
 	if err := connOf(ctx).implicitCommit(ctx); err != nil {
 		return err
 	}
-	if isSysName(name) && p.engine.Catalog().Database(name) == nil {
-		return errSysDatabase()
+	if computed := p.computedDatabase(name); computed != nil && p.engine.Catalog().Database(name) == nil {
+		return errSysDatabase(computed.name)
 	}
 	err := p.engine.DropDatabase(ctx, name)
 	if errors.Is(err, errs.ErrNotFound) {

@@ -73,6 +73,18 @@ func TestStatementsTheFrontendLacks(t *testing.T) {
 	run(t, db, "SELECT 1", "SELECT 2", "FLUSH STATUS")
 	require.Equal(t, []string{"Com_select|0"}, text(t, db, "SHOW SESSION STATUS LIKE 'Com_select'"))
 
+	require.Equal(t, text(t, db, "SHOW GLOBAL VARIABLES LIKE 'autocommit'"), text(t, db, "SELECT * FROM performance_schema.global_variables WHERE variable_name = 'autocommit'"))
+	run(t, db, "SET SESSION sql_mode = 'ANSI_QUOTES'")
+	require.Equal(t, []string{"ANSI_QUOTES"}, text(t, db, "SELECT VARIABLE_VALUE FROM performance_schema.session_variables WHERE VARIABLE_NAME = 'sql_mode'"))
+	run(t, db, "SET SESSION sql_mode = DEFAULT")
+	require.Equal(t, text(t, db, "SHOW SESSION STATUS LIKE 'Com_flush'"), text(t, db, "SELECT * FROM performance_schema.session_status WHERE VARIABLE_NAME = 'Com_flush'"))
+	require.Equal(t, []string{"1"}, text(t, db, "SELECT COUNT(*) FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Uptime'"))
+	require.Equal(t, []string{"root|Query"}, text(t, db, "SELECT PROCESSLIST_USER, PROCESSLIST_COMMAND FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()"))
+	require.Equal(t, []string{"root"}, text(t, db, "SELECT user FROM performance_schema.processlist WHERE id = CONNECTION_ID()"))
+	require.Equal(t, []string{sqlbackend.ServerVersion}, text(t, db, "SELECT mysql_version FROM sys.version"))
+	require.NotZero(t, numberOf(db, "CREATE TABLE performance_schema.x (a INT PRIMARY KEY)"))
+	require.NotContains(t, text(t, db, "SHOW DATABASES"), "performance_schema")
+
 	run(t, db, "ALTER ALGORITHM = MERGE VIEW v AS SELECT b FROM t")
 	require.Equal(t, []string{"x", "NULL"}, text(t, db, "SELECT * FROM v ORDER BY b DESC"))
 	require.EqualValues(t, 1146, numberOf(db, "ALTER VIEW nosuch AS SELECT 1"))

@@ -14,8 +14,25 @@ const sysName = "lancesql"
 
 func isSysName(name string) bool { return strings.EqualFold(name, sysName) }
 
-// sysDatabase shows the engine's state as tables.
-type sysDatabase struct{ provider *Provider }
+// sysDatabase shows the server's state as tables: lancesql's own, or those that MySQL has and tools ask for (perfschema.go).
+type sysDatabase struct {
+	provider *Provider
+	name     string
+	tables   []sysTableDef // sorted by name
+}
+
+// computedDatabase returns the computed database of a name; nil if there is none.
+func (p *Provider) computedDatabase(name string) *sysDatabase {
+	switch {
+	case isSysName(name):
+		return &sysDatabase{p, sysName, sysTables()}
+	case strings.EqualFold(name, performanceName):
+		return &sysDatabase{p, performanceName, performanceTables()}
+	case strings.EqualFold(name, sysSchemaName):
+		return &sysDatabase{p, sysSchemaName, sysSchemaTables()}
+	}
+	return nil
+}
 
 var (
 	_ sql.Database         = (*sysDatabase)(nil)
@@ -26,16 +43,16 @@ var (
 )
 
 // Name implements sql.Database.
-func (d *sysDatabase) Name() string { return sysName }
+func (d *sysDatabase) Name() string { return d.name }
 
 // IsReadOnly implements sql.ReadOnlyDatabase.
 func (d *sysDatabase) IsReadOnly() bool { return true }
 
 // GetTableInsensitive implements sql.Database.
 func (d *sysDatabase) GetTableInsensitive(_ *sql.Context, name string) (sql.Table, bool, error) {
-	for _, def := range sysTables() {
+	for _, def := range d.tables {
 		if strings.EqualFold(def.name, name) {
-			return newSysTable(d.provider, def), true, nil
+			return newSysTable(d, def), true, nil
 		}
 	}
 	return nil, false, nil
@@ -44,7 +61,7 @@ func (d *sysDatabase) GetTableInsensitive(_ *sql.Context, name string) (sql.Tabl
 // GetTableNames implements sql.Database; sorted by name.
 func (d *sysDatabase) GetTableNames(*sql.Context) ([]string, error) {
 	var names []string
-	for _, def := range sysTables() {
+	for _, def := range d.tables {
 		names = append(names, def.name)
 	}
 	return names, nil
@@ -59,10 +76,12 @@ func (d *sysDatabase) GetViewDefinition(*sql.Context, string) (sql.ViewDefinitio
 func (d *sysDatabase) AllViews(*sql.Context) ([]sql.ViewDefinition, error) { return nil, nil }
 
 // CreateView implements sql.ViewDatabase.
-func (d *sysDatabase) CreateView(*sql.Context, string, string, string) error { return errSysDatabase() }
+func (d *sysDatabase) CreateView(*sql.Context, string, string, string) error {
+	return errSysDatabase(d.name)
+}
 
 // DropView implements sql.ViewDatabase.
-func (d *sysDatabase) DropView(*sql.Context, string) error { return errSysDatabase() }
+func (d *sysDatabase) DropView(*sql.Context, string) error { return errSysDatabase(d.name) }
 
 // GetStoredProcedure implements sql.StoredProcedureDatabase: lancesql's own come from the provider.
 func (d *sysDatabase) GetStoredProcedure(*sql.Context, string) (sql.StoredProcedureDetails, bool, error) {
@@ -76,14 +95,14 @@ func (d *sysDatabase) GetStoredProcedures(*sql.Context) ([]sql.StoredProcedureDe
 
 // SaveStoredProcedure implements sql.StoredProcedureDatabase.
 func (d *sysDatabase) SaveStoredProcedure(*sql.Context, sql.StoredProcedureDetails) error {
-	return errSysDatabase()
+	return errSysDatabase(d.name)
 }
 
 // DropStoredProcedure implements sql.StoredProcedureDatabase.
-func (d *sysDatabase) DropStoredProcedure(*sql.Context, string) error { return errSysDatabase() }
+func (d *sysDatabase) DropStoredProcedure(*sql.Context, string) error { return errSysDatabase(d.name) }
 
-func errSysDatabase() error {
-	return newError(1044, "Access denied to database '%s': it shows the server's state", sysName)
+func errSysDatabase(name string) error {
+	return newError(1044, "Access denied to database '%s': it shows the server's state", name)
 }
 
 // sysColumn is a column of a status table.
@@ -98,11 +117,12 @@ type sysTableDef struct {
 	name    string
 	columns []sysColumn
 	rows    func(*Provider) []sql.Row
+	session func(*sql.Context) []sql.Row // instead of rows: of the session that asks
 }
 
 // sysTable is a status table as one statement sees it.
 type sysTable struct {
-	provider *Provider
+	database *sysDatabase
 	def      sysTableDef
 	schema   sql.Schema
 }
@@ -112,10 +132,10 @@ var (
 	_ sql.Databaseable = (*sysTable)(nil)
 )
 
-func newSysTable(p *Provider, def sysTableDef) *sysTable {
-	t := &sysTable{provider: p, def: def}
+func newSysTable(d *sysDatabase, def sysTableDef) *sysTable {
+	t := &sysTable{database: d, def: def}
 	for _, c := range def.columns {
-		t.schema = append(t.schema, &sql.Column{Name: c.name, Type: c.typ, Nullable: c.null, Source: def.name, DatabaseSource: sysName})
+		t.schema = append(t.schema, &sql.Column{Name: c.name, Type: c.typ, Nullable: c.null, Source: def.name, DatabaseSource: d.name})
 	}
 	return t
 }
@@ -127,7 +147,7 @@ func (t *sysTable) Name() string { return t.def.name }
 func (t *sysTable) String() string { return t.def.name }
 
 // Database implements sql.Databaseable.
-func (t *sysTable) Database() string { return sysName }
+func (t *sysTable) Database() string { return t.database.name }
 
 // Schema implements sql.Table.
 func (t *sysTable) Schema(*sql.Context) sql.Schema { return t.schema }
@@ -141,8 +161,11 @@ func (t *sysTable) Partitions(*sql.Context) (sql.PartitionIter, error) {
 }
 
 // PartitionRows implements sql.Table.
-func (t *sysTable) PartitionRows(*sql.Context, sql.Partition) (sql.RowIter, error) {
-	return sql.RowsToRowIter(t.def.rows(t.provider)...), nil
+func (t *sysTable) PartitionRows(ctx *sql.Context, _ sql.Partition) (sql.RowIter, error) {
+	if t.def.session != nil {
+		return sql.RowsToRowIter(t.def.session(ctx)...), nil
+	}
+	return sql.RowsToRowIter(t.def.rows(t.database.provider)...), nil
 }
 
 // sysPartition is the only partition of a status table.
