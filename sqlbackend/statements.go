@@ -201,11 +201,12 @@ func engineStatus(p *Provider) string {
 	return out.String()
 }
 
-// reset reads {MASTER | BINARY LOGS AND GTIDS | SLAVE | REPLICA}: there is no binary log and no replication.
+// reset reads {MASTER | BINARY LOGS AND GTIDS | SLAVE [ALL]}: there is no binary log and no replication. The frontend has
+// RESET REPLICA.
 func (s *tokens) reset() sqlparser.Statement {
 	n := &serverStatement{name: "reset", run: noRows, commits: true}
 	switch {
-	case s.takeWord("slave", "replica"):
+	case s.takeWord("slave"):
 		s.takeWord("all")
 	case s.takeWord("master"), s.takeWord("binary") && s.takeWord("logs") && s.takeWord("and") && s.takeWord("gtids"):
 		n.run = func(*sql.Context, *Conn) ([]sql.Row, error) {
