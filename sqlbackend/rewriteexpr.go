@@ -168,21 +168,6 @@ func compoundUnit(unit string) string {
 	return ""
 }
 
-// allTokens is statementTokens over all statements of a text, such as the body of a procedure, up to what the tokenizer
-// does not know.
-func allTokens(query string, options sqlparser.ParserOptions) ([]token, bool) {
-	var list []token
-	s := newTokens(query, options)
-	from := 0
-	for s.kind != sqlparser.LEX_ERROR && s.kind != 0 {
-		to := tokenEnd(query, s)
-		list = append(list, token{kind: s.kind, text: s.text, from: from, to: to})
-		from = to
-		s.next()
-	}
-	return append(list, token{from: from, to: len(query)}), true
-}
-
 // matches returns for each opening parenthesis the index of the closing one, and -1 for all else.
 func matches(list []token) []int {
 	out := make([]int, len(list))

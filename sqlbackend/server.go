@@ -128,16 +128,15 @@ func newFrontendServer(front *sqle.Engine, provider *Provider, listener net.List
 		Address:  listener.Addr().String(),
 		Listener: listener,
 		// Why: TLS ends below the protocol library.
-		ProtocolListenerFactory: wire.ProtocolListener,
-		Version:                 ServerVersion,
+		ProtocolListenerFactory: func(cfg server.Config, l mysql.ListenerConfig, events server.ServerEventListener) (server.ProtocolListener, error) {
+			l.AuthServer = lockedAuth{AuthServer: l.AuthServer, grants: provider.grants}
+			return wire.ProtocolListener(cfg, l, events)
+		},
+		Version: ServerVersion,
 		// Why off: it reads from the socket of a running statement, which breaks cursors; the handler peeks instead.
 		DisableConnectionWatcher: true,
 		MaxLoggedQueryLen:        -1,
 		Options:                  []server.Option{wire.Option(options)},
-		ProtocolListenerFactory: func(cfg server.Config, l mysql.ListenerConfig, events server.ServerEventListener) (server.ProtocolListener, error) {
-			l.AuthServer = lockedAuth{AuthServer: l.AuthServer, grants: provider.grants}
-			return server.MySQLProtocolListenerFactory(cfg, l, events)
-		},
 	}
 	return server.NewServer(cfg, front, sql.NewContext, session, nil)
 }
