@@ -223,7 +223,7 @@ func (t *Table) writeGeneration(ctx context.Context, g *generation, root string)
 	if err != nil {
 		return nil, 0, err
 	}
-	o := table.CreateOptions{Indexes: list, DataVersion: files.String()}
+	o := table.CreateOptions{Options: table.Options{Clock: t.o.Clock}, Indexes: list, DataVersion: files.String()}
 	ds, err = table.CreateGenerationWith(ctx, t.o.Store, root, s, batches, settledDuplicates(g), o)
 	return ds, keyBytes, err
 }

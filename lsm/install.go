@@ -32,7 +32,7 @@ func Install(ctx context.Context, o Options, root string, accept func(*arrow.Sch
 }
 
 func install(ctx context.Context, o Options, root string, accept func(*arrow.Schema) error) (*arrow.Schema, error) {
-	ds, err := table.Open(ctx, o.Store, root)
+	ds, err := table.OpenWith(ctx, o.Store, root, table.Options{Clock: o.Clock})
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func install(ctx context.Context, o Options, root string, accept func(*arrow.Sch
 		return nil, err
 	}
 	// Why not if an older version has the entry: an overwrite dropped it, and Open takes that in.
-	if _, err := openMemWAL(ctx, o.Store, root); err == nil || !errors.Is(err, errs.ErrUnsupported) {
+	if _, err := openMemWAL(ctx, o.Store, o.Clock, root); err == nil || !errors.Is(err, errs.ErrUnsupported) {
 		return t.physical, err
 	}
 	_, err = ds.Commit(ctx, table.CreateIndex{New: []table.IndexEntry{{Name: table.MemWALName, MemWAL: m}}})
@@ -76,7 +76,7 @@ func writable(ctx context.Context, ds *table.Dataset) error {
 
 // memWALFor is the MemWAL entry that the dataset has, had before an overwrite, or shall have.
 func memWALFor(ctx context.Context, o Options, ds *table.Dataset) (*table.MemWAL, error) {
-	had, err := openMemWAL(ctx, o.Store, ds.Root())
+	had, err := openMemWAL(ctx, o.Store, o.Clock, ds.Root())
 	switch {
 	case err == nil:
 		was, err := had.Schema().Arrow()

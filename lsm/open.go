@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"lancesql/internal/clock"
 	"lancesql/internal/errs"
 	"lancesql/internal/objstore"
 	"lancesql/internal/rowkey"
@@ -31,7 +32,7 @@ const rebuildKeys = 8192
 func Open(ctx context.Context, o Options, root string) (*Table, error) {
 	o.Store = objstore.Metered(o.Store)
 	t := &Table{root: root, alive: make(map[*Version]struct{})}
-	ds, err := openMemWAL(ctx, o.Store, root)
+	ds, err := openMemWAL(ctx, o.Store, o.Clock, root)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func Open(ctx context.Context, o Options, root string) (*Table, error) {
 		return nil, err
 	}
 	// Why: the claims fence foreign mergers of the shards, so the base is read after them.
-	if ds, err = openMemWAL(ctx, o.Store, root); err != nil {
+	if ds, err = openMemWAL(ctx, o.Store, o.Clock, root); err != nil {
 		return nil, err
 	}
 	if r.v.base, err = t.loadBase(ctx, ds); err != nil {
@@ -74,8 +75,8 @@ func Open(ctx context.Context, o Options, root string) (*Table, error) {
 
 // openMemWAL opens the newest version of a dataset that has a MemWAL entry: the newest there is, unless another writer
 // overwrote the table, which drops the entry. errs.ErrUnsupported if there is none.
-func openMemWAL(ctx context.Context, st objstore.Store, root string) (*table.Dataset, error) {
-	ds, err := table.Open(ctx, st, root)
+func openMemWAL(ctx context.Context, st objstore.Store, c clock.Clock, root string) (*table.Dataset, error) {
+	ds, err := table.OpenWith(ctx, st, root, table.Options{Clock: c})
 	if err != nil || ds.MemWAL() != nil {
 		return ds, err
 	}

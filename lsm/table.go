@@ -148,7 +148,7 @@ func CreateSharded(ctx context.Context, o Options, root string, s *arrow.Schema,
 	if _, err := newSharder(m, ls, s, keyCols, enc); err != nil {
 		return err
 	}
-	_, err = table.Create(ctx, o.Store, root, ls, table.CreateOptions{TableMetadata: tableMeta, MemWAL: m})
+	_, err = table.Create(ctx, o.Store, root, ls, table.CreateOptions{Options: table.Options{Clock: o.Clock}, TableMetadata: tableMeta, MemWAL: m})
 	return err
 }
 

@@ -40,6 +40,8 @@ func history() []step {
 		putStep("db/v.lance/wal/1", "third"),
 		streamStep("db/v.lance/wal/2", "streamed"),
 		removeAllStep("top"),
+		deleteStep("db/v.lance/wal/1"),
+		syncDirStep("db/v.lance/wal", "db/v.lance/wal/1"),
 	}
 }
 

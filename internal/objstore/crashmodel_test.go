@@ -109,6 +109,20 @@ func deleteStep(name string) step {
 	}
 }
 
+// syncDirStep makes the removals of some objects of dir final.
+func syncDirStep(dir string, gone ...string) step {
+	return step{
+		what:  "sync " + dir,
+		run:   func(ctx context.Context, st objstore.Store) error { return st.SyncDir(ctx, dir) },
+		begin: func(*model) {},
+		ack: func(m *model) {
+			for _, name := range gone {
+				m.fix(name, absent)
+			}
+		},
+	}
+}
+
 func mkdirStep(dir string) step {
 	return step{
 		what:  "mkdir " + dir,

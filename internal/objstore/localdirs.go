@@ -19,6 +19,18 @@ func (l *Local) MakeDir(ctx context.Context, dir string) error {
 	return nil
 }
 
+// SyncDir implements Store.
+func (l *Local) SyncDir(ctx context.Context, dir string) error {
+	err := errors.Join(beginDir(ctx, dir), l.writable())
+	if err == nil {
+		err = l.syncNearest(dir) // Durable: what was removed, or that dir is gone.
+	}
+	if err != nil {
+		return fmt.Errorf("sync directory %q: %w", dir, err)
+	}
+	return nil
+}
+
 // RemoveAll implements Store. The removal is durable when it returns nil: what a caller removed before
 // forgetting about it must not come back.
 func (l *Local) RemoveAll(ctx context.Context, dir string) error {

@@ -348,6 +348,9 @@ func (m *Mem) renameLocked(from, to string) error {
 	return nil
 }
 
+// SyncDir implements Store.
+func (m *Mem) SyncDir(ctx context.Context, dir string) error { return beginDir(ctx, dir) }
+
 // MakeDir implements Store.
 func (m *Mem) MakeDir(ctx context.Context, dir string) error {
 	if err := begin(ctx, dir); err != nil {

@@ -105,6 +105,9 @@ func (r *ReadOnly) Create(_ context.Context, name string) (Writer, error) {
 // Delete implements Store; errs.ErrReadOnly.
 func (r *ReadOnly) Delete(_ context.Context, name string) error { return r.refuse("delete", name) }
 
+// SyncDir implements Store; errs.ErrReadOnly.
+func (r *ReadOnly) SyncDir(_ context.Context, dir string) error { return r.refuse("sync", dir) }
+
 // RemoveAll implements Store; errs.ErrReadOnly.
 func (r *ReadOnly) RemoveAll(_ context.Context, dir string) error { return r.refuse("remove", dir) }
 

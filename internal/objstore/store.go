@@ -30,6 +30,8 @@ type Store interface {
 	// Delete removes one object; an absent object is not an error. The removal is synced lazily: it may
 	// come back after a crash.
 	Delete(ctx context.Context, name string) error
+	// SyncDir makes the removals in dir itself durable; a missing directory has none.
+	SyncDir(ctx context.Context, dir string) error
 	// RemoveAll removes everything below dir and dir itself; absent is not an error.
 	RemoveAll(ctx context.Context, dir string) error
 	// Rename moves a directory (or object) and syncs both parents. errs.ErrExists if the target exists,

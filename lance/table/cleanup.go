@@ -199,11 +199,26 @@ func (w *sweep) collectFolders(ctx context.Context, dir string) error {
 
 // remove takes manifests first: a version must not be readable when its objects are gone.
 func (w *sweep) remove(ctx context.Context) error {
-	for _, name := range append(w.manifests, w.objects...) {
-		if err := w.st.Delete(ctx, name); err != nil {
+	objects := func(names []string) error {
+		for _, name := range names {
+			if err := w.st.Delete(ctx, name); err != nil {
+				return err
+			}
+			w.removed = append(w.removed, name)
+		}
+		return nil
+	}
+	if err := objects(w.manifests); err != nil {
+		return err
+	}
+	if len(w.manifests) > 0 {
+		// Durable: the end of these versions. Or a crash would bring manifests back whose objects are gone.
+		if err := w.st.SyncDir(ctx, join(w.root, versionsDir)); err != nil {
 			return err
 		}
-		w.removed = append(w.removed, name)
+	}
+	if err := objects(w.objects); err != nil {
+		return err
 	}
 	for _, name := range w.folders {
 		if err := w.st.RemoveAll(ctx, name); err != nil {

@@ -2,24 +2,32 @@ package table
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"lancesql/internal/clock"
 	"lancesql/internal/errs"
 	"lancesql/internal/objstore"
+	"lancesql/internal/objstore/faultfs"
 )
 
 // history is a table of five versions whose files exist.
 func history(t *testing.T, at *clock.Manual) (*objstore.Mem, *Dataset) {
 	t.Helper()
 	st := objstore.NewMemClock(at)
+	return st, historyOn(t, st, at)
+}
+
+func historyOn(t *testing.T, st objstore.Store, at *clock.Manual) *Dataset {
+	t.Helper()
 	d := create(t, st, CreateOptions{Options: Options{Clock: at}, MemWAL: testMemWAL()})
 	add := func(rows uint64) *Fragment {
 		f := fakeFragment(rows)
@@ -32,7 +40,45 @@ func history(t *testing.T, at *clock.Manual) (*objstore.Mem, *Dataset) {
 	index := IndexEntry{UUID: uuid.New(), Name: "i", Fields: []int32{0}, Fragments: roaring.BitmapOf(0, 1), DetailsType: "/x"}
 	d = commit(t, d, CreateIndex{New: []IndexEntry{index}}) // 5
 	require.NoError(t, st.PutIfAbsent(context.Background(), testRoot+"/_indices/"+index.UUID.String()+"/page.lance", []byte("x")))
-	return st, d
+	return d
+}
+
+// A crash at any call of a clean-up leaves versions whose objects are all there, whatever of the removals is on the disk.
+func TestCleanupCrash(t *testing.T) {
+	at := clock.NewManual(time.Unix(1_700_000_000, 0))
+	calls := int64(0)
+	for n := int64(1); ; n++ {
+		fs := faultfs.New(vfs.NewCrashableMem(), faultfs.Plan{})
+		st, err := objstore.OpenLocal(fs, "/root")
+		require.NoError(t, err)
+		newest := historyOn(t, st, at).Version()
+		fs.Reset(faultfs.Plan{CrashAt: n})
+		_, err = CleanupWith(t.Context(), st, testRoot, keepNone, at)
+		for seed := range uint64(8) {
+			clone, cerr := fs.CrashClone(faultfs.CloneConfig{UnsyncedPercent: 50, Rand: rand.New(rand.NewPCG(seed, uint64(n)))})
+			require.NoError(t, cerr)
+			left, oerr := objstore.OpenLocal(clone, "/root")
+			require.NoError(t, oerr)
+			list, lerr := listVersions(t.Context(), left, testRoot)
+			require.NoError(t, lerr)
+			require.Equal(t, newest, list.versions[len(list.versions)-1])
+			there := objects(t, left)
+			for _, v := range list.versions {
+				s, err := loadManifest(t.Context(), left, testRoot, v, list.naming)
+				require.NoError(t, err)
+				names := s.fileNames(testRoot)
+				for _, name := range slices.Concat(names.Data, names.Deletions) {
+					require.Contains(t, there, strings.TrimPrefix(name, testRoot+"/"), "version %d after a crash at call %d, seed %d", v, n, seed)
+				}
+			}
+			require.NoError(t, left.Close())
+		}
+		if err == nil {
+			break
+		}
+		calls = n
+	}
+	require.Greater(t, calls, int64(8))
 }
 
 func objects(t *testing.T, st objstore.Store) []string {

@@ -88,13 +88,22 @@ func (r *removals) added(name string) {
 }
 
 // renamed records a rename. What was removed from a renamed directory is removed from it under its new name,
-// and under the old one as well, which the disk may still have.
+// and under the old one as well, which the disk may still have. What was removed from a directory that had the new name
+// before is forgotten: it is another one.
 func (r *removals) renamed(oldname, newname string) {
 	r.removed(oldname, newname)
 	r.added(newname)
 	from, to := path.Clean("/"+oldname), path.Clean("/"+newname)
+	within := func(dir, root string) (rest string, ok bool) {
+		rest, ok = strings.CutPrefix(dir, root)
+		return rest, ok && (rest == "" || rest[0] == '/')
+	}
+	maps.DeleteFunc(r.byDir, func(dir string, _ map[string]string) bool {
+		_, ok := within(dir, to)
+		return ok
+	})
 	for _, dir := range slices.Collect(maps.Keys(r.byDir)) {
-		if rest, ok := strings.CutPrefix(dir, from); ok && (rest == "" || rest[0] == '/') {
+		if rest, ok := within(dir, from); ok {
 			r.byDir[to+rest] = maps.Clone(r.byDir[dir])
 		}
 	}

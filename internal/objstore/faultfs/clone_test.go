@@ -274,6 +274,25 @@ func TestCloneRenameKeepsAName(t *testing.T) {
 
 // TestPebbleForgetsRemovals records why CrashClone does not rely on pebble's alone. If it fails, pebble has
 // learned it and clone.go can lose half its code.
+// What was removed from a directory says nothing about another one that gets its name.
+func TestCloneOfADirectoryInAnothersPlace(t *testing.T) {
+	fs := newFS(faultfs.Plan{})
+	for _, dir := range []string{"/a", "/c"} {
+		must(t, fs.MkdirAll(dir, 0o755))
+		write(t, fs, dir+"/x", "of "+dir, true)
+		syncDir(t, fs, dir)
+	}
+	syncDir(t, fs, "/")
+	must(t, fs.Remove("/a/x"))
+	must(t, fs.Rename("/a", "/b"))
+	syncDir(t, fs, "/")
+	must(t, fs.Rename("/c", "/a"))
+	syncDir(t, fs, "/")
+	clone, err := fs.CrashClone(faultfs.CloneConfig{UnsyncedPercent: 100})
+	must(t, err)
+	wantDump(t, "everything survives", clone, "/a/", "/a/x=of /c", "/b/")
+}
+
 func TestPebbleForgetsRemovals(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	write(t, mem, "/f", "x", true)

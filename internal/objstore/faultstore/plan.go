@@ -28,6 +28,7 @@ const (
 	RemoveAll
 	Rename
 	MakeDir
+	SyncDir
 	ReadAt
 	ReadAll
 	Stat
@@ -38,7 +39,7 @@ const (
 func (k Kind) String() string {
 	names := [...]string{
 		PutIfAbsent: "PutIfAbsent", Put: "Put", Create: "Create", Write: "Write", Commit: "Commit", Abort: "Abort",
-		Delete: "Delete", RemoveAll: "RemoveAll", Rename: "Rename", MakeDir: "MakeDir",
+		Delete: "Delete", RemoveAll: "RemoveAll", Rename: "Rename", MakeDir: "MakeDir", SyncDir: "SyncDir",
 		ReadAt: "ReadAt", ReadAll: "ReadAll", Stat: "Stat", List: "List",
 	}
 	if int(k) < len(names) && names[k] != "" {

@@ -203,6 +203,11 @@ func (s *Store) Rename(ctx context.Context, from, to string) error {
 	})
 }
 
+// SyncDir implements objstore.Store.
+func (s *Store) SyncDir(ctx context.Context, dir string) error {
+	return s.run(ctx, Op{Kind: SyncDir, Name: dir}, func() error { return s.inner.SyncDir(ctx, dir) })
+}
+
 // MakeDir implements objstore.Store.
 func (s *Store) MakeDir(ctx context.Context, dir string) error {
 	return s.run(ctx, Op{Kind: MakeDir, Name: dir}, func() error { return s.inner.MakeDir(ctx, dir) })

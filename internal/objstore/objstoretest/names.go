@@ -137,6 +137,10 @@ func testMakeDir(t *testing.T, st objstore.Store) {
 	must(t, st.MakeDir(ctx, "a/b/c"))
 	must(t, st.MakeDir(ctx, "a/b/c"))
 	must(t, st.MakeDir(ctx, "a"))
+	for _, dir := range []string{"", "a", "a/b/c", "none", "none/below"} {
+		must(t, st.SyncDir(ctx, dir))
+	}
+	want(t, "sync a bad name", st.SyncDir(ctx, "a//b"), errs.ErrInvalid)
 	wantChildren(t, st, "a/b", "a/b/c/")
 	wantChildren(t, st, "a/b/c")
 	put(t, st, "a/b/c/x")
