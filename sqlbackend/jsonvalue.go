@@ -43,7 +43,7 @@ func (r *textRewriter) jsonValue(i int) {
 				for start > i && !r.word(start, "default") {
 					start--
 				}
-				kind = "'default'," + r.query[r.list[start].to:r.list[j-1].to]
+				kind = "'default'," + part(r.query, r.list[start].to, r.list[j-1].to)
 			}
 			if start <= i+2 {
 				return
@@ -64,7 +64,7 @@ func (r *textRewriter) jsonValue(i int) {
 		if first >= 0 {
 			last = first
 		}
-		typ, cut = strings.TrimSpace(r.query[r.list[from].to:r.list[last-1].to]), from
+		typ, cut = strings.TrimSpace(part(r.query, r.list[from].to, r.list[last-1].to)), from
 	}
 	if cut < 0 || strings.ContainsAny(typ, "'\\") {
 		return

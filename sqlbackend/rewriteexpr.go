@@ -38,7 +38,8 @@ const (
 	noteEnd   = "*/"
 )
 
-// applyEdits makes edits, which do not overlap.
+// applyEdits makes edits. If they are not in order, as those of executable comments may be, whose tokens say they are elsewhere,
+// the text stays as it is.
 func applyEdits(query string, edits []edit) string {
 	if len(edits) == 0 {
 		return query
@@ -47,6 +48,9 @@ func applyEdits(query string, edits []edit) string {
 	var out strings.Builder
 	done := 0
 	for _, e := range edits {
+		if e.from < done || e.to < e.from || e.to > len(query) {
+			return query
+		}
 		out.WriteString(query[done:e.from])
 		out.WriteString(e.by)
 		if !e.silent {
@@ -56,6 +60,14 @@ func applyEdits(query string, edits []edit) string {
 	}
 	out.WriteString(query[done:])
 	return out.String()
+}
+
+// part is query[from:to], empty if there is no such part: tokens of executable comments say they are elsewhere.
+func part(query string, from, to int) string {
+	if from < 0 || to < from || to > len(query) {
+		return ""
+	}
+	return query[from:to]
 }
 
 // originalText undoes edits.

@@ -31,9 +31,9 @@ func rewriteShow(query string, options sqlparser.ParserOptions) string {
 	rest := ""
 	switch {
 	case list[at].isWord("like"):
-		rest = " WHERE `Table`" + query[list[at-1].to:list[len(list)-2].to]
+		rest = " WHERE `Table`" + part(query, list[at-1].to, list[len(list)-2].to)
 	case list[at].isWord("where"):
-		rest = query[list[at-1].to:list[len(list)-2].to]
+		rest = part(query, list[at-1].to, list[len(list)-2].to)
 	case at != len(list)-1:
 		return query
 	}
@@ -55,7 +55,7 @@ func rewriteAlter(query string, options sqlparser.ParserOptions) string {
 		return query
 	}
 	if i := viewAt(list); i > 0 {
-		return query[:list[0].to-len("alter")] + "CREATE OR REPLACE" + query[list[0].to:list[i].to] + " " + alterViewMark + query[list[i].to:]
+		return query[:list[0].to-len("alter")] + "CREATE OR REPLACE" + part(query, list[0].to, list[i].to) + " " + alterViewMark + query[list[i].to:]
 	}
 	if len(list) < 5 || !list[1].isWord("table") {
 		return query
