@@ -206,3 +206,24 @@ func TestAccounts(t *testing.T) {
 	require.Equal(t, []string{"1", "2"}, text(t, again, "SELECT a FROM test.t"))
 	require.EqualValues(t, 3523, numberOf(root, "SET DEFAULT ROLE ALL TO nobody@localhost"))
 }
+
+func TestOperatorsInPreparedStatements(t *testing.T) {
+	r := start(t, "", sqlbackend.ServerConfig{})
+	db := r.open("")
+	db.SetMaxOpenConns(1)
+	run(t, db, "CREATE DATABASE test", "USE test", "CREATE TABLE t (a INT PRIMARY KEY, c VARCHAR(9))", "INSERT INTO t VALUES (1, 'x'), (2, 'y'), (3, 'x')")
+	for range 2 {
+		require.Equal(t, []string{"1|0"}, text(t, db, "SELECT ? MEMBER OF (?), ? SOUNDS LIKE 'zoo'", 1, "[1,2]", "bar"))
+		require.Equal(t, []string{"3"}, text(t, db, "SELECT a FROM t WHERE a > ALL (SELECT a FROM t WHERE a < ?)", 3))
+		require.Equal(t, []string{"x|2", "NULL|2"}, text(t, db, "SELECT c, COUNT(*) FROM t WHERE c = ? GROUP BY c WITH ROLLUP", "x"))
+		require.Equal(t, []string{"11", "12", "13"}, text(t, db, "SELECT @n := @n + 1 FROM t, (SELECT @n := ?) i ORDER BY a", 10))
+		require.Equal(t, []string{"2024-01-01 00:01:02"}, text(t, db, "SELECT CAST(? AS DATETIME) + INTERVAL ? MINUTE_SECOND", "2024-01-01", "1:2"))
+		require.Equal(t, []string{"7"}, text(t, db, "SELECT JSON_VALUE(?, '$.a' RETURNING SIGNED DEFAULT 7 ON EMPTY)", "{}"))
+	}
+	columns, err := db.Query("SELECT ~a, a = ANY (SELECT 1) FROM t WHERE a = ?", 1)
+	require.NoError(t, err)
+	defer columns.Close()
+	names, err := columns.Columns()
+	require.NoError(t, err)
+	require.Equal(t, []string{"~a", "a = ANY (SELECT 1)"}, names)
+}
