@@ -10,6 +10,7 @@ import (
 
 	"lancesql/engine"
 	"lancesql/engine/lock"
+	"lancesql/sqlbackend/wire"
 )
 
 // Conn is the session of one connection. It owns the statement boundaries (I5): the frontend opens a
@@ -35,6 +36,7 @@ type Conn struct {
 	leave          bool                   // COMMIT RELEASE: the connection is to be closed
 	warned, failed int64                  // warnings and errors that the statement before the running one has left
 	roles          *[]account             // SET ROLE: the active roles; nil: those active at login
+	results        []wire.Result          // of the statements of a CALL
 }
 
 var (
@@ -67,7 +69,7 @@ func (c *Conn) CommandBegin() error {
 	defer c.mu.Unlock()
 	c.commands++
 	if c.commands == 1 {
-		c.stmt = statement{}
+		c.stmt, c.results = statement{}, nil
 	}
 	return nil
 }

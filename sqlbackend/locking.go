@@ -38,6 +38,7 @@ func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlp
 			escapeShow(ctx, s)
 			return showDiagnostics(s)
 		case *sqlparser.DDL:
+			detachKeyExpressions(s)
 			for _, body := range bodies(s) {
 				finishExpressions(ctx, body, text)
 			}

@@ -2,11 +2,18 @@ package sqlbackend
 
 import (
 	"context"
+	"fmt"
+	"io"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/procedures"
 	"github.com/dolthub/go-mysql-server/sql/rowexec"
+	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
+
+	"lancesql/internal/errs"
+	"lancesql/sqlbackend/wire"
 )
 
 // Statements inside statements: those of procedures, which the frontend runs one by one, and those of triggers, which
@@ -30,11 +37,15 @@ func (r procedureRunner) QueryWithBindings(ctx *sql.Context, query string, parse
 	if parsed != nil {
 		c.MarkStatement(parsed)
 	}
+	wanted := it.call.wants(parsed)
 	schema, rows, f, err := r.StatementRunner.QueryWithBindings(ctx, query, parsed, bindings, flags)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	it.RowIter = rows
+	if wanted && !types.IsOkResultSchema(schema) {
+		it.result = &wire.Result{Schema: schema}
+	}
 	return schema, it, f, nil
 }
 
@@ -45,7 +56,9 @@ type innerStatement struct {
 	conn  *Conn
 	inner statement
 
-	outer statement
+	outer  statement
+	result *wire.Result // nil: its rows are no result of the CALL
+
 	begun bool        // the outer statement has begun in its transaction
 	start historyMark // of the outer statement
 
@@ -82,7 +95,22 @@ func (i *innerStatement) leave() {
 func (i *innerStatement) Next(ctx *sql.Context) (sql.Row, error) {
 	i.enter()
 	defer i.leave()
-	return i.RowIter.Next(ctx)
+	row, err := i.RowIter.Next(ctx)
+	if i.result == nil {
+		return row, err
+	}
+	if err == io.EOF {
+		i.conn.results = append(i.conn.results, *i.result)
+		i.result = nil
+		return row, err
+	}
+	if err == nil {
+		if i.call.held += sizeOf(row); i.call.held > heldBytesMax {
+			return nil, fmt.Errorf("results of more than %d MiB in one CALL: %w", heldBytesMax>>20, errs.ErrLimit)
+		}
+		i.result.Rows = append(i.result.Rows, row)
+	}
+	return row, err
 }
 
 // Close implements sql.RowIter.
@@ -94,7 +122,56 @@ func (i *innerStatement) Close(ctx *sql.Context) error {
 
 // callState is the transaction of a CALL while none of its statements runs. The frontend takes the transaction away from
 // a procedure, whose statements belong to it all the same.
-type callState struct{ txn sql.Transaction }
+type callState struct {
+	txn     sql.Transaction
+	results map[sqlparser.Statement]bool // statements of the procedure whose rows are results
+	held    int                          // bytes of those, estimated
+}
+
+// wants reports whether the rows of a statement are a result of the CALL.
+func (s *callState) wants(stmt sqlparser.Statement) bool {
+	switch stmt.(type) {
+	case *sqlparser.Select, *sqlparser.SetOp, *sqlparser.ParenSelect, *sqlparser.Show: // others cannot be looked up
+		return s != nil && s.results[stmt]
+	}
+	return false
+}
+
+// resultsOf lists the statements of a procedure whose rows are results. Conditions and assignments are queries as well.
+func resultsOf(ops []*procedures.InterpreterOperation) map[sqlparser.Statement]bool {
+	list := make(map[sqlparser.Statement]bool)
+	var add func(stmt sqlparser.Statement)
+	add = func(stmt sqlparser.Statement) {
+		switch s := stmt.(type) {
+		case *sqlparser.Select:
+			list[s] = s.Into == nil
+		case *sqlparser.BeginEndBlock:
+			for _, inner := range s.Statements {
+				add(inner)
+			}
+		case *sqlparser.Declare:
+			if s.Handler != nil {
+				add(s.Handler.Statement)
+			}
+		case *sqlparser.SetOp, *sqlparser.ParenSelect, *sqlparser.Show:
+			list[s] = true
+		}
+	}
+	for _, op := range ops {
+		switch op.OpCode {
+		case procedures.OpCode_Select, procedures.OpCode_Execute, procedures.OpCode_Declare:
+			add(op.PrimaryData)
+		}
+	}
+	return list
+}
+
+// TakeResults hands over the results of a CALL.
+func (c *Conn) TakeResults() []wire.Result {
+	results := c.results
+	c.results = nil
+	return results
+}
 
 // inCall is the key of the context value that holds the callState.
 type inCall struct{}
@@ -119,6 +196,12 @@ func (o *operators) call(ctx *sql.Context, n *plan.Call, row sql.Row) (sql.RowIt
 		return nil, nil
 	}
 	s := &callState{}
+	if ctx.Value(inTrigger{}) == nil {
+		s.results = resultsOf(n.Procedure.Ops)
+	}
+	if ctx.Value(inCall{}) == nil {
+		c.results = nil
+	}
 	s.leave(c)
 	defer s.enter(c)
 	return o.stock.Build(ctx.WithContext(context.WithValue(ctx.Context, inCall{}, s)), n, row)

@@ -253,6 +253,11 @@ func (t *Table) ModifyColumn(ctx *sql.Context, name string, c *sql.Column, order
 	if err := checkDefault(ctx, c, k); err != nil {
 		return err
 	}
+	after := slices.Clone(t.schema)
+	after[i] = c
+	if err := checkRowSize(after); err != nil {
+		return err
+	}
 	sc.Nullable = sc.Nullable && !key
 	if !inPlace {
 		s, err := t.info.shape.clone()

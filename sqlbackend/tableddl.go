@@ -50,12 +50,18 @@ func (d *Database) createTable(ctx *sql.Context, name string, schema sql.Primary
 	if err != nil {
 		return err
 	}
+	if err := checkRowSize(columns); err != nil {
+		return err
+	}
 	s.addKey(schema, key)
 	var start uint64
 	if c != nil && c.stmt.creating != nil && strings.EqualFold(c.stmt.creating.Name(), name) {
 		if start, err = s.addStatement(ctx, c.stmt.creating); err != nil {
 			return err
 		}
+	}
+	if err := s.addKeyExpressions(ctx, d.name, name, columns); err != nil {
+		return err
 	}
 	for _, sc := range s.Columns[len(columns):] { // of indexes over expressions
 		typ, err := parseType(ctx, sc.Type, sc.Collation)

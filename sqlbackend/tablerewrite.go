@@ -44,6 +44,11 @@ func (t *Table) RewriteInserter(ctx *sql.Context, before, after sql.PrimaryKeySc
 	if !slices.ContainsFunc(after.Schema, func(c *sql.Column) bool { return !c.HiddenSystem }) {
 		return nil, newError(1090, "You can't delete all columns with ALTER TABLE; use DROP TABLE instead")
 	}
+	if new != nil {
+		if err := checkRowSize(after.Schema); err != nil {
+			return nil, err
+		}
+	}
 	if err := connOf(ctx).implicitCommit(ctx); err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ const (
 	comStmtExecute  = 0x17
 	comStmtLongData = 0x18
 	comStmtReset    = 0x1a
+	comSetOption    = 0x1b
 )
 
 // frames follows the packets a client sends, below the protocol library and with its goroutine: it bounds their length
@@ -55,6 +56,10 @@ type frames struct {
 	total   int64  // bytes of the command so far
 	pending []byte // to be read first
 	ended   error  // returned by every further read
+
+	results    bool            // the client takes several results of one statement
+	statements bool            // and may send several statements in one text
+	waiting    *waitingResults // nil: none
 
 	cursor    bool // the command opens a cursor, whose rows another goroutine fetches
 	loggedIn  atomic.Bool
@@ -181,6 +186,11 @@ func (f *frames) login(header [4]byte, length int) (again bool, err error) {
 	}
 	header[3] -= f.shift
 	f.pending, f.left = header[:], length
+	if body, err := f.in.Peek(min(4, length)); err == nil && len(body) == 4 && header[3] == 1 {
+		asked := binary.LittleEndian.Uint32(body)
+		f.statements = asked&mysql.CapabilityClientMultiStatements != 0
+		f.results = f.statements || asked&mysql.CapabilityClientMultiResults != 0
+	}
 	return false, nil
 }
 
@@ -208,6 +218,14 @@ func (f *frames) command(header [4]byte, length int) (again bool, err error) {
 		size := 1 + len(text)
 		f.pending = append([]byte{byte(size), byte(size >> 8), byte(size >> 16), header[3], comStmtPrepare}, text...)
 		f.left = 0
+	case comSetOption:
+		body, err := f.in.Peek(min(3, length))
+		if err != nil {
+			return false, io.EOF
+		}
+		if len(body) == 3 { // 0 is on, 1 is off
+			f.statements = body[1] == 0 && body[2] == 0
+		}
 	case comStmtExecute:
 		const flagsAt = 5 // behind the command and the statement's number
 		body, err := f.in.Peek(min(flagsAt+1, length))

@@ -110,6 +110,11 @@ func (h *Handler) ConnectionAuthenticated(c *mysql.Conn) error {
 		return nil
 	}
 	f.loggedIn.Store(true)
+	if f.results {
+		// Why: the library sends a second result only for clients that may send a second statement; the frames know whether
+		// this one may.
+		c.Capabilities |= mysql.CapabilityClientMultiStatements
+	}
 	ctx, err := h.sessions.NewContextWithQuery(context.Background(), c, "")
 	if err != nil {
 		return err
@@ -186,7 +191,15 @@ func (h *Handler) ComQuery(ctx context.Context, c *mysql.Conn, query string, cal
 
 // ComMultiQuery implements mysql.Handler: runs the first statement of query and returns the rest.
 func (h *Handler) ComMultiQuery(ctx context.Context, c *mysql.Conn, query string, callback mysql.ResultSpoolFn) (string, error) {
-	return h.run(ctx, c, command{query: query, text: true, multi: true}, callback)
+	f := framesOf(c)
+	if f == nil {
+		return h.run(ctx, c, command{query: query, text: true, multi: true}, callback)
+	}
+	if f.waiting != nil && query == nextResult {
+		return h.sendNext(ctx, c, f, callback)
+	}
+	f.waiting = nil
+	return h.run(ctx, c, command{query: query, text: true, multi: f.statements, several: true}, callback)
 }
 
 // ComParsedQuery implements mysql.ExtendedHandler.

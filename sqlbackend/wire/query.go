@@ -21,6 +21,7 @@ type command struct {
 	query    string
 	parsed   sqlparser.Statement // nil: parse query
 	multi    bool                // query may hold several statements; run the first
+	several  bool                // several results may be sent
 	text     bool                // text protocol: rows are copied before the callback returns
 	bindings map[string]*querypb.BindVariable
 }
@@ -205,6 +206,16 @@ func (h *Handler) execute(ctx *sql.Context, c *mysql.Conn, cmd *command, send my
 	schema, iter, err := h.plan(ctx, query, stmt, bindings)
 	if err != nil {
 		return rest, err
+	}
+	if s, ok := ctx.Session.(severalResults); ok {
+		if results := s.TakeResults(); len(results) > 1 && cmd.several {
+			own := spool{ctx: ctx, schema: schema, reuse: true, send: func(*sqltypes.Result, bool) error { return nil }}
+			own.finish = func() error { return h.setStatus(ctx, c) }
+			if err := own.run(iter); err != nil { // it is one of them
+				return rest, err
+			}
+			return h.sendSeveral(ctx, framesOf(c), results, rest, send)
+		}
 	}
 	switch s := bounded.(type) {
 	case *sqlparser.Show:

@@ -1,0 +1,58 @@
+package wire
+
+import (
+	"context"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/vitess/go/mysql"
+	"github.com/dolthub/vitess/go/sqltypes"
+)
+
+// Result is one result of a statement that makes several, as CALL does.
+type Result struct {
+	Schema sql.Schema
+	Rows   []sql.Row
+}
+
+// severalResults is a session whose statement may have made several results; TakeResults hands them over, once.
+type severalResults interface{ TakeResults() []Result }
+
+// nextResult is what the protocol library is told is left of a text while results wait: it comes back with it as if it were
+// a further statement, and says meanwhile that more results follow.
+const nextResult = "\x00"
+
+// waitingResults are results not sent yet, and the text behind their statement.
+type waitingResults struct {
+	results []Result
+	rest    string
+}
+
+// sendSeveral sends the first of several results and leaves the others to sendNext.
+func (h *Handler) sendSeveral(ctx *sql.Context, f *frames, results []Result, rest string, send mysql.ResultSpoolFn) (string, error) {
+	f.waiting = &waitingResults{results: results[1:], rest: rest}
+	return nextResult, sendResult(ctx, results[0], send)
+}
+
+func sendResult(ctx *sql.Context, r Result, send mysql.ResultSpoolFn) error {
+	sp := spool{ctx: ctx, schema: r.Schema, reuse: true, more: true, send: send, finish: func() error { return nil }}
+	return sp.run(sql.RowsToRowIter(r.Rows...))
+}
+
+// sendNext sends the next result that waits, and the OK packet of the statement after the last.
+func (h *Handler) sendNext(ctx context.Context, c *mysql.Conn, f *frames, send mysql.ResultSpoolFn) (string, error) {
+	w := f.waiting
+	if len(w.results) == 0 {
+		f.waiting = nil
+		return w.rest, send(&sqltypes.Result{}, w.rest != "")
+	}
+	sqlCtx, err := h.sessions.NewContextWithQuery(ctx, c, "")
+	if err != nil {
+		return "", h.explain("", nil, err)
+	}
+	next := w.results[0]
+	w.results = w.results[1:]
+	if err := sendResult(sqlCtx, next, send); err != nil {
+		return "", h.explain("", nil, err)
+	}
+	return nextResult, nil
+}
