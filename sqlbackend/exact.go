@@ -44,13 +44,13 @@ func exactComparison(ctx *sql.Context, e sql.Expression) (sql.Expression, transf
 
 func exactTimes(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 	if takesText(ctx, e) {
-		if shown, changed, err := hideTimes(ctx, e, func(c sql.Expression) sql.Expression { return &timeText{c} }); changed || err != nil {
+		if shown, changed, err := hideTimes(ctx, e, showsDigits, func(c sql.Expression) sql.Expression { return &timeText{c} }); changed || err != nil {
 			return shown, transform.NewTree, err
 		}
 	}
 	switch e.(type) {
 	case *expression.Arithmetic, *expression.Div, *expression.IntDiv, *expression.Mod, *expression.UnaryMinus, *exactSum, *exactAverage:
-		numbers, changed, err := hideTimes(ctx, e, func(c sql.Expression) sql.Expression { return &timeNumber{c} })
+		numbers, changed, err := hideTimes(ctx, e, isTimeType, func(c sql.Expression) sql.Expression { return &timeNumber{c} })
 		if err != nil {
 			return nil, transform.SameTree, err
 		}
@@ -60,7 +60,7 @@ func exactTimes(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.T
 		}
 	case *expression.HashInTuple, *expression.InTuple, *expression.Between, expression.Comparer,
 		*function.DateAdd, *function.DateSub:
-		plain, changed, err := hideTimes(ctx, e, func(c sql.Expression) sql.Expression { return &asTimespan{c} })
+		plain, changed, err := hideTimes(ctx, e, isTimeType, func(c sql.Expression) sql.Expression { return &asTimespan{c} })
 		if err != nil {
 			return nil, transform.SameTree, err
 		}

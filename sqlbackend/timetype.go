@@ -231,7 +231,8 @@ func (a *asTimespan) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expr
 	return &asTimespan{c[0]}, nil
 }
 
-// timeText is a TIME(n) as the text it is shown as, for functions of texts: the frontend would always write six digits.
+// timeText is a TIME(n), or a DATETIME(n), as the text it is shown as, for functions of texts: the frontend would always write six
+// digits of the one and leave out zeros at the end of the other.
 type timeText struct {
 	sql.Expression
 }
@@ -322,15 +323,26 @@ func takesText(ctx *sql.Context, e sql.Expression) bool {
 	return false
 }
 
-// hideTimes puts what by returns in place of operands of type TIME(n), see timeType; false if there is none.
-func hideTimes(ctx *sql.Context, e sql.Expression, by func(sql.Expression) sql.Expression) (sql.Expression, bool, error) {
+// isTimeType recognises TIME(n).
+func isTimeType(t sql.Type) bool {
+	_, ok := t.(timeType)
+	return ok
+}
+
+// showsDigits recognises types whose values the frontend makes texts of with another number of digits than they have.
+func showsDigits(t sql.Type) bool {
+	return isTimeType(t) || (types.IsDatetimeType(t) || types.IsTimestampType(t)) && timeDigits(t) > 0
+}
+
+// hideTimes puts what by returns in place of operands of some types, see timeType; false if there is none.
+func hideTimes(ctx *sql.Context, e sql.Expression, of func(sql.Type) bool, by func(sql.Expression) sql.Expression) (sql.Expression, bool, error) {
 	var out []sql.Expression
 	children := e.Children()
 	for i, c := range children {
 		if c == nil || !c.Resolved() {
 			continue
 		}
-		if _, ok := c.Type(ctx).(timeType); ok {
+		if of(c.Type(ctx)) {
 			if out == nil {
 				out = append(out, children...)
 			}
