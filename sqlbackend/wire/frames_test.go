@@ -54,23 +54,29 @@ func (c *rawClient) read() (sequence byte, body []byte, err error) {
 func login(t *testing.T, f *fixture, flags uint32) *rawClient {
 	t.Helper()
 	c := dial(t, f)
+	c.login(1, flags)
+	return c
+}
+
+// login sends the answer to the greeting as the packet of that number, and what the server asks for then.
+func (c *rawClient) login(sequence byte, flags uint32) {
 	const protocol41, secure, plugin = 1 << 9, 1 << 15, 1 << 19
 	body := binary.LittleEndian.AppendUint32(nil, protocol41|secure|plugin|flags)
 	body = binary.LittleEndian.AppendUint32(body, 1<<24)
 	body = append(body, 45)
 	body = append(body, make([]byte, 23)...)
 	body = append(body, "root\x00\x00mysql_native_password\x00"...)
-	c.send(1, body)
+	c.send(sequence, body)
 	for {
 		sequence, answer, err := c.read()
-		require.NoError(t, err)
+		require.NoError(c.t, err)
 		switch answer[0] {
 		case 0xfe: // another method: no password for that either
 			c.send(sequence+1, nil)
 		case 0:
-			return c
+			return
 		default:
-			t.Fatalf("login: %q", answer)
+			c.t.Fatalf("login: %q", answer)
 		}
 	}
 }

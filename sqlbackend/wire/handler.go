@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -122,11 +123,8 @@ func (h *Handler) ConnectionAuthenticated(c *mysql.Conn) error {
 	if err := useCollation(ctx, c); err != nil {
 		return err
 	}
-	version, cipher := f.cipher()
-	for name, v := range map[string]string{"Ssl_version": version, "Ssl_cipher": cipher} {
-		if err := ctx.Session.SetStatusVariable(ctx, name, v); err != nil {
-			return err
-		}
+	if err := showCipher(ctx, f); err != nil {
+		return err
 	}
 	const interactive = 1 << 10 // CLIENT_INTERACTIVE, which the library does not name
 	if c.Capabilities&interactive != 0 {
@@ -180,7 +178,20 @@ func (h *Handler) ComInitDB(c *mysql.Conn, schema string) error {
 
 // ComResetConnection implements mysql.Handler.
 func (h *Handler) ComResetConnection(c *mysql.Conn) error {
-	return h.explain("reset", nil, h.Handler.ComResetConnection(c))
+	err := h.Handler.ComResetConnection(c)
+	if f := framesOf(c); err == nil && f != nil {
+		var ctx *sql.Context
+		if ctx, err = h.sessions.NewContextWithQuery(context.Background(), c, ""); err == nil {
+			err = showCipher(ctx, f)
+		}
+	}
+	return h.explain("reset", nil, err)
+}
+
+// showCipher puts into the session's status how its connection is encrypted.
+func showCipher(ctx *sql.Context, f *frames) error {
+	version, name := f.cipher()
+	return errors.Join(ctx.Session.SetStatusVariable(ctx, "Ssl_version", version), ctx.Session.SetStatusVariable(ctx, "Ssl_cipher", name))
 }
 
 // ComQuery implements mysql.Handler: one statement, text protocol.

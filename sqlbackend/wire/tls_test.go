@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"net"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,6 +72,31 @@ func TestTLS(t *testing.T) {
 	_, err = bounded.Exec("SET max_allowed_packet = 1048576")
 	require.NoError(t, err)
 	require.Error(t, bounded.QueryRow("SELECT LENGTH('"+long+"')").Scan(&text))
+}
+
+// TestTLSClientGone: a statement ends when its client leaves, though the farewell of TLS lies unread before the end.
+func TestTLSClientGone(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells")
+	}
+	f := secured(t, false)
+	watch := f.open(t, "")
+	running := func() (n int) {
+		require.NoError(t, watch.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP(300)%'").Scan(&n))
+		return n
+	}
+	c := dial(t, f)
+	c.send(1, append(binary.LittleEndian.AppendUint32(nil, 1<<9|1<<11), make([]byte, 28)...))
+	c.conn = tls.Client(c.conn, &tls.Config{InsecureSkipVerify: true})
+	c.login(2, 0)
+	c.send(0, []byte{0x1f}) // reset: the session is a new one, its connection is not
+	_, body, err := c.read()
+	require.NoError(t, err)
+	require.Zero(t, body[0])
+	c.send(0, append([]byte{0x03}, "SELECT SLEEP(300)"...))
+	require.Eventually(t, func() bool { return running() == 1 }, time.Minute, 10*time.Millisecond)
+	require.NoError(t, c.conn.Close())
+	require.Eventually(t, func() bool { return running() == 0 }, time.Minute, 10*time.Millisecond)
 }
 
 func TestTLSRequired(t *testing.T) {

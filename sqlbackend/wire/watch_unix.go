@@ -13,12 +13,15 @@ import (
 const watchPeriod = 500 * time.Millisecond
 
 // watchClient calls gone when the client closes its end of conn while a statement runs. It only peeks at the socket, so
-// bytes the client sends meanwhile (a cursor fetch, LOAD DATA LOCAL) stay where they are. The returned function ends the
+// bytes the client sends meanwhile (a cursor fetch, LOAD DATA LOCAL) stay where they are. Behind TLS the last bytes are a
+// farewell that nobody has read, so what counts there is that no more can come. The returned function ends the
 // watch; gone may still be called once more after it, which must be harmless.
 func watchClient(conn net.Conn, gone func()) (stop func()) {
 	if rawConn(conn) == nil {
 		return func() {}
 	}
+	own, ok := conn.(*counted)
+	encrypted := ok && own.frames.secure.Load() != nil
 	var mu sync.Mutex
 	var stopped bool
 	var timer *time.Timer
@@ -32,7 +35,7 @@ func watchClient(conn net.Conn, gone func()) (stop func()) {
 		if raw == nil {
 			return
 		}
-		if peerClosed(raw) && rawConn(conn) != nil { // asked again: draining ends the input as well
+		if (peerClosed(raw) || encrypted && peerSilent(raw)) && rawConn(conn) != nil { // asked again: draining ends the input as well
 			gone()
 			return
 		}
