@@ -195,6 +195,9 @@ func (o *operators) call(ctx *sql.Context, n *plan.Call, row sql.Row) (sql.RowIt
 	if c == nil || n.Procedure == nil || n.Procedure.ExternalProc != nil {
 		return nil, nil
 	}
+	if err := checkHandlers(n.Procedure.Ops); err != nil {
+		return nil, err
+	}
 	s := &callState{}
 	if ctx.Value(inTrigger{}) == nil {
 		s.results = resultsOf(n.Procedure.Ops)
@@ -205,6 +208,29 @@ func (o *operators) call(ctx *sql.Context, n *plan.Call, row sql.Row) (sql.RowIt
 	s.leave(c)
 	defer s.enter(c)
 	return o.stock.Build(ctx.WithContext(context.WithValue(ctx.Context, inCall{}, s)), n, row)
+}
+
+// checkHandlers refuses handlers that the frontend cannot run: it begins the procedure anew, and again, if the statement of a
+// handler has a result, and runs nothing of one that has parts.
+func checkHandlers(ops []*procedures.InterpreterOperation) error {
+	for _, op := range ops {
+		d, ok := op.PrimaryData.(*sqlparser.Declare)
+		if !ok || d.Handler == nil {
+			continue
+		}
+		switch s := d.Handler.Statement.(type) {
+		case *sqlparser.Set:
+			if len(s.Exprs) == 1 && s.Exprs[0].Scope == "" { // of a local variable
+				continue
+			}
+		case *sqlparser.BeginEndBlock:
+			if len(s.Statements) == 0 {
+				continue
+			}
+		}
+		return newError(1235, "This version of lancesql doesn't yet support 'DECLARE ... HANDLER with another statement than SET of one local variable'")
+	}
+	return nil
 }
 
 // inTrigger is the key of a context value: the statement is one of a trigger.
