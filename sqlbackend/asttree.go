@@ -109,11 +109,32 @@ func restoreNames(n sqlparser.SQLNode) {
 // castTimeName is the function that stands for CAST(x AS TIME(n)).
 const castTimeName = "lancesql cast time"
 
+// negateName is the function that stands for -x.
+const negateName = "lancesql negate"
+
+// sameName is the function that stands for x <=> y where neither is a literal. Why: a join that looks such rows up takes = for <=>,
+// or finds no NULL; the planner does not look into functions.
+const sameName = "lancesql same"
+
 // replacedExpression puts functions into a query in place of expressions that the frontend's grammar ties to an
-// implementation of its own: casts to TIME, and date + INTERVAL, date - INTERVAL.
+// implementation of its own: casts to TIME, date + INTERVAL, date - INTERVAL, minus of what is no literal, x <=> y.
 func replacedExpression(e sqlparser.Expr) sqlparser.Expr {
 	switch n := e.(type) {
-	case *sqlparser.ComparisonExpr, *sqlparser.UnaryExpr, *sqlparser.OrExpr, *sqlparser.FuncExpr:
+	case *sqlparser.ComparisonExpr:
+		if n.Operator == sqlparser.NullSafeEqualStr && !isLiteral(n.Left) && !isLiteral(n.Right) {
+			return call(sameName, n.Left, n.Right)
+		}
+		return replacedOperator(e)
+	case *sqlparser.UnaryExpr:
+		if n.Operator != sqlparser.MinusStr {
+			return replacedOperator(e)
+		}
+		switch n.Expr.(type) {
+		case *sqlparser.SQLVal, *sqlparser.UnaryExpr:
+			return e
+		}
+		return call(negateName, n.Expr)
+	case *sqlparser.OrExpr, *sqlparser.FuncExpr:
 		return replacedOperator(e)
 	case *sqlparser.ConvertExpr:
 		if n.Type == nil || !strings.EqualFold(n.Type.Type, "time") {
@@ -143,6 +164,14 @@ func replacedExpression(e sqlparser.Expr) sqlparser.Expr {
 		}
 	}
 	return e
+}
+
+func isLiteral(e sqlparser.Expr) bool {
+	switch e.(type) {
+	case *sqlparser.SQLVal, *sqlparser.NullVal, sqlparser.BoolVal, sqlparser.ValTuple:
+		return true
+	}
+	return false
 }
 
 func call(name string, args ...sqlparser.Expr) *sqlparser.FuncExpr {

@@ -135,6 +135,8 @@ func frontendErrors() []frontendError {
 		{kind: sql.ErrInvalidUseOfOldNew, num: 1363},
 
 		// definitions
+		{kind: sql.ErrInvalidConstraintFunctionNotSupported, num: 3814, text: "An expression of a check constraint contains disallowed function: {0}."},
+		{kind: sql.ErrDuplicateCheckName, num: 3822, text: "Duplicate check constraint name '{0}'."},
 		{kind: sql.ErrMultiplePrimaryKeysDefined, num: 1068, text: "Multiple primary key defined"},
 		{kind: planbuilder.ErrPrimaryKeyOnNullField, num: 1171},
 		{kind: sql.ErrWrongAutoKey, num: 1075, text: "Incorrect table definition; there can be only one auto column and it must be defined as a key"},

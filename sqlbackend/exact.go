@@ -49,7 +49,7 @@ func exactTimes(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.T
 		}
 	}
 	switch e.(type) {
-	case *expression.Arithmetic, *expression.Div, *expression.IntDiv, *expression.Mod, *expression.UnaryMinus, *exactSum, *exactAverage:
+	case *expression.Arithmetic, *expression.Div, *expression.IntDiv, *expression.Mod, *expression.UnaryMinus, *negated, *exactSum, *exactAverage:
 		numbers, changed, err := hideTimes(ctx, e, isTimeType, func(c sql.Expression) sql.Expression { return &timeNumber{c} })
 		if err != nil {
 			return nil, transform.SameTree, err
@@ -89,6 +89,17 @@ func exactOne(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.Tre
 	case *expression.Arithmetic:
 		if checked, ok := checkArithmetic(ctx, e); ok {
 			return checked, transform.NewTree, nil
+		}
+		if e.Op == sqlparser.MultStr && types.IsDecimal(e.Type(ctx)) {
+			return &product{e}, transform.NewTree, nil
+		}
+	case *expression.UnaryMinus:
+		if _, literal := e.Child.(*expression.Literal); !literal { // in definitions, whose text is not rewritten
+			return &negated{e}, transform.NewTree, nil
+		}
+	case *function.Trim:
+		if trim, changed, err := trimsText(ctx, e); changed || err != nil {
+			return trim, transform.NewTree, err
 		}
 	case *plan.Subquery:
 		q, same, err := exactComparisons(ctx, e.Query)

@@ -284,6 +284,13 @@ func (t *total) result(typ sql.DecimalType, average bool) any {
 		divisor.SetInt64(t.count)
 	}
 	n, scale := t.value(), int32(typ.Scale())
+	if scale == decimalScaleMax { // of values whose scale the frontend does not know: that of the values themselves
+		if average {
+			scale = min(t.scale+averageDigits, scale)
+		} else {
+			scale = min(t.scale, scale)
+		}
+	}
 	if scale >= t.scale {
 		n.Mul(n, tenTo(scale-t.scale))
 	} else {

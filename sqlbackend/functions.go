@@ -29,7 +29,7 @@ func functions() []sql.Function {
 // replacedFunction returns a function in place of the frontend's own.
 func replacedFunction(name string) (sql.Function, bool) {
 	name = foldName(name)
-	for _, group := range []func(string) (sql.Function, bool){aggregateFunction, timeFunction, timestampFunction, numberFunction, operatorFunction, carriedFunction} {
+	for _, group := range []func(string) (sql.Function, bool){aggregateFunction, timeFunction, timestampFunction, numberFunction, operatorFunction, carriedFunction, typedFunction} {
 		if f, ok := group(name); ok {
 			return f, true
 		}
@@ -48,8 +48,31 @@ func aggregateFunction(name string) (sql.Function, bool) {
 	return nil, false
 }
 
+// versionCall is VERSION(): a literal, but one that checks and generated columns must not depend on.
+type versionCall struct{ *expression.Literal }
+
 func versionFunction(*sql.Context) sql.Expression {
-	return expression.NewLiteral(ServerVersion, types.MustCreateStringWithDefaults(sqltypes.VarChar, int64(len(ServerVersion))))
+	return versionCall{expression.NewLiteral(ServerVersion, types.MustCreateStringWithDefaults(sqltypes.VarChar, int64(len(ServerVersion))))}
+}
+
+// FunctionName implements sql.FunctionExpression.
+func (versionCall) FunctionName() string { return "version" }
+
+// Description implements sql.FunctionExpression.
+func (versionCall) Description() string { return "returns the server's version." }
+
+// IsNonDeterministic implements sql.NonDeterministicExpression.
+func (versionCall) IsNonDeterministic() bool { return true }
+
+// String implements sql.Expression.
+func (versionCall) String() string { return "version()" }
+
+// WithChildren implements sql.Expression.
+func (v versionCall) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 0 {
+		return nil, sql.ErrInvalidChildrenNumber.New(v, len(c), 0)
+	}
+	return v, nil
 }
 
 // benchmark is BENCHMARK(n, expression), which evaluates n times and is 0.

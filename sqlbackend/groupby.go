@@ -66,6 +66,9 @@ func (o *operators) build1(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIt
 	if _, ok := n.(*plan.ShowProcessList); ok {
 		return processList(ctx), nil
 	}
+	if v, ok := n.(*plan.ShowVariables); ok && v.Global {
+		return globalVariables(ctx, v)
+	}
 	if l, ok := n.(*lockNode); ok {
 		child, err := o.build(ctx, l.Child, row)
 		if err != nil {

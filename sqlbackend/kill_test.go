@@ -144,7 +144,7 @@ func TestTransactionTooLarge(t *testing.T) {
 	r := &running{t: t, engine: e, server: s, done: make(chan error, 1)}
 	go func() { r.done <- s.Start() }()
 	t.Cleanup(r.stop)
-	run(t, r.open(""), "CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, s VARCHAR(20000))")
+	run(t, r.open(""), "CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, s TEXT)")
 	c, err := r.open("d").Conn(context.Background())
 	require.NoError(t, err)
 	defer c.Close()

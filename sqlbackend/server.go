@@ -144,6 +144,12 @@ func newFrontendServer(front *sqle.Engine, provider *Provider, listener net.List
 // Addr returns the TCP address the server listens on, or its socket if there is none.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
+// Frontend returns the engine and the sessions that connections run on. They are the server's: for tests, which set up accounts
+// and look into sessions.
+func (s *Server) Frontend() (*sqle.Engine, *server.SessionManager) {
+	return s.front, s.server.SessionManager()
+}
+
 // Start answers connections until Close.
 func (s *Server) Start() error {
 	return s.server.Start()

@@ -1,10 +1,12 @@
 package sqlbackend
 
 import (
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/types"
 
 	"lancesql/engine"
@@ -47,6 +49,40 @@ func showSettings(c ServerConfig, e *engine.Engine) error {
 		"max_connections": int64(c.MaxConnections), "socket": c.Socket,
 		"innodb_flush_log_at_trx_commit": flush, "lancesql_freshness": int64(e.Freshness() / time.Second),
 	})
+}
+
+// globalVariables runs SHOW GLOBAL VARIABLES. Why: the frontend shows a SET that somebody has set as the number of its members.
+func globalVariables(ctx *sql.Context, n *plan.ShowVariables) (sql.RowIter, error) {
+	var rows []sql.Row
+	for name, v := range sql.SystemVariables.GetAllGlobalVariables() {
+		name = strings.ToLower(name)
+		if n.Filter != nil {
+			keep, err := sql.EvaluateCondition(ctx, n.Filter, sql.Row{name})
+			if err != nil {
+				return nil, err
+			}
+			if !sql.IsTrue(keep) {
+				continue
+			}
+		}
+		if on, ok := v.(int8); ok && (on == 0 || on == 1) {
+			v = map[int8]string{0: "OFF", 1: "ON"}[on]
+		}
+		if bits, ok := v.(uint64); ok {
+			if variable, _, found := sql.SystemVariables.GetGlobal(name); found {
+				if set, ok := variable.GetType().(sql.SetType); ok {
+					text, err := set.BitsToString(bits)
+					if err != nil {
+						return nil, err
+					}
+					v = text
+				}
+			}
+		}
+		rows = append(rows, sql.NewRow(name, v))
+	}
+	slices.SortFunc(rows, func(a, b sql.Row) int { return strings.Compare(a[0].(string), b[0].(string)) })
+	return sql.RowsToRowIter(rows...), nil
 }
 
 // replacedVariables redefines variables of the frontend.

@@ -80,8 +80,7 @@ func (t *Table) CreateCheck(ctx *sql.Context, check *sql.CheckDefinition) error 
 		return nil // all of them, whether they have got their names here or not
 	}
 	return t.changeShape(ctx, func(s *shape) error {
-		s.addCheck(t.Name(), check)
-		return nil
+		return s.addCheck(t.Name(), check)
 	})
 }
 

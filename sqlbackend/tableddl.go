@@ -189,7 +189,9 @@ func (s *shape) addStatement(ctx *sql.Context, n *plan.CreateTable) (start uint6
 		if err != nil {
 			return 0, err
 		}
-		s.addCheck(n.Name(), def)
+		if err := s.addCheck(n.Name(), def); err != nil {
+			return 0, err
+		}
 	}
 	if v, ok := n.TableOpts["auto_increment"].(uint64); ok {
 		start = v
@@ -261,13 +263,18 @@ func (s *shape) freeIndexName(column string) string {
 	return name
 }
 
-func (s *shape) addCheck(table string, def *sql.CheckDefinition) {
+// addCheck notes a check. One without a name gets one; a name that is taken is an error.
+func (s *shape) addCheck(table string, def *sql.CheckDefinition) error {
 	name := def.Name
+	if name != "" && s.hasCheck(name) {
+		return sql.ErrDuplicateCheckName.New(name)
+	}
 	for i := 1; name == "" || s.hasCheck(name); i++ {
 		name = fmt.Sprintf("%s_chk_%d", table, i)
 	}
 	def.Name = name
 	s.Checks = append(s.Checks, shapeCheck{Name: name, Expression: def.CheckExpression, Enforced: def.Enforced})
+	return nil
 }
 
 func (s *shape) hasCheck(name string) bool {

@@ -407,7 +407,8 @@ func (s *shown) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 		if err != nil || n == nil {
 			return nil, err
 		}
-		return sql.DecimalRound(n, int32(d.Scale()))
+		rounded, err := sql.DecimalRound(n, int32(d.Scale()))
+		return plainZero(rounded), err
 	}
 	c, _, err := typ.Convert(quiet(ctx), v)
 	return c, err

@@ -2,6 +2,8 @@ package enginetest
 
 import (
 	"bufio"
+	"fmt"
+	"hash/fnv"
 	"os"
 	"strconv"
 	"strings"
@@ -9,6 +11,8 @@ import (
 	"unicode"
 
 	gms "github.com/dolthub/go-mysql-server/enginetest"
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/types"
 )
 
 // Environment of a child process; envChild names the suites it runs, separated by commas.
@@ -65,6 +69,58 @@ func TestChild(t *testing.T) {
 			s.run(t, &harness{bare: s.bare, hung: hung, store: os.Getenv(envStore)})
 		})
 	}
+}
+
+// answerLine stands before an answer in what a child says.
+const answerLine = "\x17answer "
+
+// answerMax bounds what is kept of an answer, in bytes.
+const answerMax = 400
+
+// tell says what a statement answered: the text of its rows as a client sees it, what its OK says, or MySQL's number and text of
+// its error.
+func tell(text string) {
+	text = strings.ReplaceAll(text, "\n", `\n`)
+	if len(text) > answerMax {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(text)) // never fails
+		text = fmt.Sprintf("%s…%016x", strings.ToValidUTF8(text[:answerMax], ""), h.Sum64())
+	}
+	fmt.Println(answerLine + text)
+}
+
+func tellError(err error) {
+	tell(fmt.Sprintf("error %d %s", errorNumber(err), errorText(err)))
+}
+
+// tellRows tells rows whose values are nil or text, and warnings.
+func tellRows(rows []sql.Row, warnings []*sql.Warning) {
+	var after strings.Builder
+	for _, w := range warnings {
+		fmt.Fprintf(&after, "; warning %d", w.Code)
+	}
+	if isOKRows(rows) {
+		ok := rows[0][0].(types.OkResult)
+		tell(fmt.Sprintf("OK, %d rows affected%s", ok.RowsAffected, after.String()))
+		return
+	}
+	var b strings.Builder
+	for i, row := range rows {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		for j, v := range row {
+			if j > 0 {
+				b.WriteString(", ")
+			}
+			if v == nil {
+				b.WriteString("NULL")
+				continue
+			}
+			fmt.Fprintf(&b, "%q", text(v))
+		}
+	}
+	tell(fmt.Sprintf("%d rows: %s%s", len(rows), b.String(), after.String()))
 }
 
 // testName is the name the testing package gives a subtest.

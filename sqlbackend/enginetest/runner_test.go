@@ -34,6 +34,7 @@ type node struct {
 	name    string
 	outcome string
 	output  string
+	answer  string // of its last statement
 }
 
 // nodes are the outcomes of a run in the order in which the nodes began.
@@ -121,7 +122,7 @@ func runSuites(t *testing.T, list []suite, store string, avoid []string) *nodes 
 		for _, name := range c.result.order {
 			x := c.result.byName[name]
 			if r := result.get(name); r.outcome != hung {
-				r.outcome, r.output = x.outcome, x.output
+				r.outcome, r.output, r.answer = x.outcome, x.output, x.answer
 			}
 		}
 		if done == len(list) {
@@ -173,7 +174,8 @@ var resultLine = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): (.*) \(\d+\.\d+s\
 
 func (c *child) run(names []string, dataDir, hungFile, store string) error {
 	cmd := exec.Command(os.Args[0], "-test.run", "^"+childTest+"$", "-test.v=test2json", "-test.timeout", "0")
-	cmd.Env = append(os.Environ(), envChild+"="+strings.Join(names, ","), envHung+"="+hungFile, envStore+"="+store, "CI_TEST=true")
+	cmd.Env = append(os.Environ(), envChild+"="+strings.Join(names, ","), envHung+"="+hungFile, envStore+"="+store, "CI_TEST=true",
+		"TMPDIR="+filepath.Dir(hungFile)) // what a child that ends in the middle leaves goes with the test
 	out, in, err := os.Pipe()
 	if err != nil {
 		return err
@@ -252,6 +254,12 @@ func (c *child) line(text string) {
 }
 
 func (c *child) said(text string) {
+	if a, ok := strings.CutPrefix(text, answerLine); ok {
+		if x := c.result.byName[c.current]; x != nil {
+			x.answer = a
+		}
+		return
+	}
 	c.last = append(c.last, text)
 	if len(c.last) > 60 {
 		c.last = c.last[1:]
