@@ -298,7 +298,17 @@ type segmentRange struct {
 
 // Range implements keyRanger.
 func (r segmentRange) Range(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint64, tombstone bool) (bool, error)) error {
-	return r.u.x.Tuples(r.ctx, r.u.tuples, lo, hi, func(k rowkey.Key, id uint64) (bool, error) {
+	return r.u.x.Tuples(r.ctx, r.u.tuples, lo, hi, r.placed(visit))
+}
+
+// Backward implements keyRanger.
+func (r segmentRange) Backward(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint64, tombstone bool) (bool, error)) error {
+	return r.u.x.TuplesBackward(r.ctx, r.u.tuples, lo, hi, r.placed(visit))
+}
+
+// placed gives visit the rows where they are now.
+func (r segmentRange) placed(visit func(k rowkey.Key, row uint64, tombstone bool) (bool, error)) func(rowkey.Key, uint64) (bool, error) {
+	return func(k rowkey.Key, id uint64) (bool, error) {
 		ids := []uint64{id}
 		keep, err := r.u.place(r.ctx, ids)
 		if err != nil {
@@ -308,5 +318,5 @@ func (r segmentRange) Range(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint
 			return true, nil
 		}
 		return visit(k, ids[0], false)
-	})
+	}
 }

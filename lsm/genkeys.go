@@ -132,6 +132,13 @@ func (r fileRange) Range(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint64,
 	})
 }
 
+// Backward implements keyRanger.
+func (r fileRange) Backward(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint64, tombstone bool) (bool, error)) error {
+	return r.f.pk.Index().TuplesBackward(r.ctx, r.f.composite, lo, hi, func(k rowkey.Key, id uint64) (bool, error) {
+		return visit(k, id, r.f.tombstones.Contains(uint32(id)))
+	})
+}
+
 // openKeys opens the sidecar of a flushed generation; one without it, or with a damaged one, has its keys read into
 // memory.
 func (t *Table) openKeys(ctx context.Context, g *generation) (genKeys, error) {

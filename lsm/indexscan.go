@@ -1,7 +1,6 @@
 package lsm
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +20,6 @@ import (
 type indexScan struct {
 	*keyedScan
 	index  int
-	hi     rowkey.Key
 	others []hit // rows of fragments without a segment and of the overlay, in order
 }
 
@@ -32,8 +30,8 @@ func newIndexScan(sc *scan, own *Overlay) (*indexScan, error) {
 	if err := sc.hideOverlay(own); err != nil {
 		return nil, err
 	}
-	x := &indexScan{keyedScan: newKeyedScan(sc, own), index: sc.spec.Index.Index, hi: sc.spec.Index.Range.Hi}
-	x.lo = sc.spec.Index.Range.Lo
+	x := &indexScan{keyedScan: newKeyedScan(sc, own), index: sc.spec.Index.Index}
+	x.lo, x.hi = sc.spec.Index.Range.Lo, sc.spec.Index.Range.Hi
 	x.step = x.indexStep
 	x.cover([]int{sc.s.t.o.Indexes[x.index].Column}, sc.s.t.indexed[x.index])
 	x.done = x.hi != "" && x.lo >= x.hi
@@ -43,7 +41,7 @@ func newIndexScan(sc *scan, own *Overlay) (*indexScan, error) {
 	if err := x.collect(); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(x.others, func(a, b hit) int { return cmp.Compare(a.key, b.key) })
+	slices.SortStableFunc(x.others, func(a, b hit) int { return x.compare(a.key, b.key) })
 	return x, nil
 }
 
@@ -96,7 +94,7 @@ func (x *indexScan) collect() error {
 	return nil
 }
 
-// indexStep takes about a batch of rows from every source, whole values only, and keeps those up to the smallest value at
+// indexStep takes about a batch of rows from every source, whole values only, and keeps those up to the first value at
 // which a source was cut off.
 func (x *indexScan) indexStep() ([]hit, error) {
 	var hits []hit
@@ -104,9 +102,9 @@ func (x *indexScan) indexStep() ([]hit, error) {
 	v := x.s.v
 	take := func(r keyRanger, visible func(k rowkey.Key, row uint64) (hit, bool)) error {
 		n, last := 0, rowkey.Key("")
-		return r.Range(x.lo, x.hi, func(k rowkey.Key, row uint64, _ bool) (bool, error) {
+		return x.walk(r, func(k rowkey.Key, row uint64, _ bool) (bool, error) {
 			if n >= x.limit && k != last {
-				if !cut || last < bound {
+				if !cut || x.compare(last, bound) < 0 {
 					bound, cut = last, true
 				}
 				return false, nil
@@ -136,14 +134,14 @@ func (x *indexScan) indexStep() ([]hit, error) {
 			return nil, err
 		}
 	}
-	for len(x.others) > 0 && (!cut || x.others[0].key <= bound) {
+	for len(x.others) > 0 && (!cut || x.compare(x.others[0].key, bound) <= 0) {
 		hits = append(hits, x.others[0])
 		x.others = x.others[1:]
 	}
-	hits = slices.DeleteFunc(hits, func(h hit) bool { return cut && h.key > bound })
-	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(a.key, b.key) })
+	hits = slices.DeleteFunc(hits, func(h hit) bool { return cut && x.compare(h.key, bound) > 0 })
+	slices.SortStableFunc(hits, func(a, b hit) int { return x.compare(a.key, b.key) })
 	x.done = !cut
-	x.lo = bound + "\x00"
+	x.pass(bound)
 	x.grow()
 	return hits, nil
 }

@@ -19,6 +19,7 @@ type keyedScan struct {
 	own  *Overlay
 	keys []rowkey.Key          // what remains of Keys, ascending
 	lo   rowkey.Key            // what remains of Range
+	hi   rowkey.Key            // its end, "" if it is open
 	step func() ([]hit, error) // finds the next rows
 	done bool
 
@@ -46,9 +47,8 @@ func newKeyedScan(sc *scan, own *Overlay) *keyedScan {
 	k.cover(sc.s.t.keyCols, sc.s.t.encoder)
 	if sc.spec.Range != nil {
 		k.step = k.rangeStep
-		k.lo = sc.spec.Range.Lo
-		hi := sc.spec.Range.Hi
-		k.done = hi != "" && k.lo >= hi
+		k.lo, k.hi = sc.spec.Range.Lo, sc.spec.Range.Hi
+		k.done = k.hi != "" && k.lo >= k.hi
 		return k
 	}
 	k.keys = slices.Clone(sc.spec.Keys)
@@ -94,30 +94,62 @@ func (k *keyedScan) Close() error {
 // keyStep locates the next batch of listed keys.
 func (k *keyedScan) keyStep() ([]hit, error) {
 	n := min(len(k.keys), k.rows)
+	next, rest := k.keys[:n], k.keys[n:]
+	if k.spec.Backward {
+		rest, next = k.keys[:len(k.keys)-n], k.keys[len(k.keys)-n:]
+	}
 	var hits []hit
-	stored, err := k.s.v.locate(k.ctx, k.keys[:n], k.s.s)
+	stored, err := k.s.v.locate(k.ctx, next, k.s.s)
 	if err != nil {
 		return nil, err
 	}
-	for i, key := range k.keys[:n] {
+	for i, key := range next {
 		if o, ok := slices.BinarySearch(k.own.Keys, key); ok {
 			hits = append(hits, hit{key: key, row: k.own.Rows[o], gone: k.own.Rows[o] == nil})
 		} else if f := stored[i]; f.ok {
 			hits = append(hits, hit{key: key, loc: f.loc, gone: f.tombstone})
 		}
 	}
-	k.keys = k.keys[n:]
+	if k.spec.Backward {
+		slices.Reverse(hits)
+	}
+	k.keys = rest
 	k.done = len(k.keys) == 0
 	return hits, nil
 }
 
-// rangeStep takes up to a batch of keys from every source, newest first, and keeps those up to the smallest
-// key at which a source was cut off: below it every source is complete.
+// compare is the order in which keys come.
+func (k *keyedScan) compare(a, b rowkey.Key) int {
+	if k.spec.Backward {
+		return cmp.Compare(b, a)
+	}
+	return cmp.Compare(a, b)
+}
+
+// walk visits what remains of the range in one source, in the order in which keys come.
+func (k *keyedScan) walk(r keyRanger, visit func(key rowkey.Key, row uint64, tombstone bool) (bool, error)) error {
+	if k.spec.Backward {
+		return r.Backward(k.lo, k.hi, visit)
+	}
+	return r.Range(k.lo, k.hi, visit)
+}
+
+// pass leaves out of what remains all keys up to bound.
+func (k *keyedScan) pass(bound rowkey.Key) {
+	if k.spec.Backward {
+		k.hi = bound
+		return
+	}
+	k.lo = bound + "\x00"
+}
+
+// rangeStep takes up to a batch of keys from every source, newest first, and keeps those up to the first
+// key at which a source was cut off: before it every source is complete.
 func (k *keyedScan) rangeStep() ([]hit, error) {
 	seen := make(map[rowkey.Key]hit)
 	bound, cut := rowkey.Key(""), false
 	lower := func(last rowkey.Key) {
-		if !cut || last < bound {
+		if !cut || k.compare(last, bound) < 0 {
 			bound, cut = last, true
 		}
 	}
@@ -145,34 +177,41 @@ func (k *keyedScan) rangeStep() ([]hit, error) {
 	}
 	hits := make([]hit, 0, len(seen))
 	for _, h := range seen {
-		if !cut || h.key <= bound {
+		if !cut || k.compare(h.key, bound) <= 0 {
 			hits = append(hits, h)
 		}
 	}
-	slices.SortFunc(hits, func(a, b hit) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(hits, func(a, b hit) int { return k.compare(a.key, b.key) })
 	k.done = !cut
-	k.lo = bound + "\x00"
+	k.pass(bound)
 	k.grow()
 	return hits, nil
 }
 
 func (k *keyedScan) overlayRange(seen map[rowkey.Key]hit, lower func(rowkey.Key)) {
 	from, _ := slices.BinarySearch(k.own.Keys, k.lo)
-	for i := from; i < len(k.own.Keys); i++ {
+	to := len(k.own.Keys)
+	if k.hi != "" {
+		to, _ = slices.BinarySearch(k.own.Keys, k.hi)
+	}
+	take := min(max(to-from, 0), k.limit)
+	for n := range take {
+		i := from + n
+		if k.spec.Backward {
+			i = to - 1 - n
+		}
 		key := k.own.Keys[i]
-		if hi := k.spec.Range.Hi; hi != "" && key >= hi {
-			return
-		}
-		if i-from == k.limit {
-			lower(k.own.Keys[i-1])
-			return
-		}
 		seen[key] = hit{key: key, row: k.own.Rows[i], gone: k.own.Rows[i] == nil}
+		if n == take-1 && take < to-from {
+			lower(key)
+		}
 	}
 }
 
+// keyRanger is a source of keys in order; the rows of a key come descending.
 type keyRanger interface {
 	Range(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint64, tombstone bool) (bool, error)) error
+	Backward(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint64, tombstone bool) (bool, error)) error
 }
 
 // sourceRange collects the newest visible row of each key of one source, unless a newer source has the key.
@@ -180,7 +219,7 @@ func (k *keyedScan) sourceRange(seen map[rowkey.Key]hit, lower func(rowkey.Key),
 	visible func(rowkey.Key, uint64, bool) (hit, bool)) error {
 	var last rowkey.Key
 	n := 0
-	return keys.Range(k.lo, k.spec.Range.Hi, func(key rowkey.Key, row uint64, tombstone bool) (bool, error) {
+	return k.walk(keys, func(key rowkey.Key, row uint64, tombstone bool) (bool, error) {
 		if n > 0 && key == last {
 			return true, nil
 		}

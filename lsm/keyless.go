@@ -53,4 +53,9 @@ func (noKeys) Range(rowkey.Key, rowkey.Key, func(rowkey.Key, uint64, bool) (bool
 	return nil
 }
 
+// Backward implements keyRanger.
+func (noKeys) Backward(rowkey.Key, rowkey.Key, func(rowkey.Key, uint64, bool) (bool, error)) error {
+	return nil
+}
+
 func (noKeys) close() error { return nil }

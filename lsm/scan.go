@@ -85,6 +85,9 @@ func (s *Snapshot) newScan(ctx context.Context, spec ScanSpec) (*scan, error) {
 			return nil, err
 		}
 	}
+	if spec.Backward && !spec.Keyed() {
+		return nil, fmt.Errorf("a scan backward that has no order: %w", errs.ErrInvalid)
+	}
 	width := s.t.physical.NumFields()
 	need := slices.Clone(spec.Columns)
 	if spec.Filter != nil {

@@ -67,6 +67,11 @@ func (r indexFileRange) Range(lo, hi rowkey.Key, visit func(k rowkey.Key, row ui
 	return r.x.Tuples(r.ctx, false, lo, hi, func(k rowkey.Key, id uint64) (bool, error) { return visit(k, id, false) })
 }
 
+// Backward implements keyRanger.
+func (r indexFileRange) Backward(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint64, tombstone bool) (bool, error)) error {
+	return r.x.TuplesBackward(r.ctx, false, lo, hi, func(k rowkey.Key, id uint64) (bool, error) { return visit(k, id, false) })
+}
+
 // openSecondary opens the secondary indexes of a flushed generation. One that it lacks, because the index is younger or
 // another writer flushed it, is made in memory from its column.
 func (t *Table) openSecondary(ctx context.Context, g *generation) error {

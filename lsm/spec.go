@@ -34,6 +34,7 @@ type ScanSpec struct {
 	Keys      []rowkey.Key   // only these keys (distinct); rows come in ascending key order
 	Range     *KeyRange      // only keys in this range; rows come in ascending key order
 	Index     *IndexRange    // only rows found by a secondary index; rows come in ascending order of its values
+	Backward  bool           // rows come in descending order of keys or values instead
 	BatchRows int            // upper bound of rows per batch, 0 = default
 
 	// Within says in which ranges of which indexes the wanted rows are: rows outside any of them may be left out. The scan

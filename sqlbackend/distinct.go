@@ -2,6 +2,7 @@ package sqlbackend
 
 import (
 	"encoding/hex"
+	"slices"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
@@ -31,8 +32,30 @@ func exactDistinct(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdenti
 			all.Distinct = false
 			return plan.NewDistinct(&all, on...), transform.NewTree, nil
 		}
+	case *plan.HashLookup:
+		return exactHash(ctx, n)
 	}
 	return n, transform.SameTree, nil
+}
+
+// exactHash is exactDistinct for the keys of a hash join: texts of different lengths are hashed as bytes.
+func exactHash(ctx *sql.Context, n *plan.HashLookup) (sql.Node, transform.TreeIdentity, error) {
+	left, ok := n.LeftProbeKey.(expression.Tuple)
+	right, ok2 := n.RightEntryKey.(expression.Tuple)
+	if !ok || !ok2 || len(left) != len(right) {
+		return n, transform.SameTree, nil
+	}
+	left, right = slices.Clone(left), slices.Clone(right)
+	same := transform.SameTree
+	for i := range left {
+		if l, r := left[i].Type(ctx), right[i].Type(ctx); weighed(l) && weighed(r) && l.(sql.StringType).Collation() == r.(sql.StringType).Collation() {
+			left[i], right[i], same = &collated{child: left[i]}, &collated{child: right[i]}, transform.NewTree
+		}
+	}
+	if same {
+		return n, same, nil
+	}
+	return plan.NewHashLookup(ctx, n.Child, right, left, n.JoinType), same, nil
 }
 
 // collatedColumns returns what tells rows of the schema apart; nil if the frontend's hash of their values does.

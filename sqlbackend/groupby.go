@@ -23,6 +23,9 @@ func (o *operators) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIte
 	if len(row) > 0 && triggered(n) {
 		return o.trigger(ctx, n, row)
 	}
+	if f, ok := n.(*plan.Filter); ok && len(row) > 0 {
+		return o.outerFilter(ctx, f, row)
+	}
 	return o.build1(ctx, n, row)
 }
 

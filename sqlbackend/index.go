@@ -1,6 +1,7 @@
 package sqlbackend
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -181,7 +182,14 @@ func (t *Table) lookupScans(ctx *sql.Context, lookup sql.IndexLookup) ([]lsm.Sca
 	if !ok || !ok2 || x.key == nil {
 		return []lsm.ScanSpec{{}}, nil
 	}
-	return t.info.scansFor(ctx, x, ranges)
+	scans, err := t.info.scansFor(ctx, x, ranges)
+	if lookup.IsReverse {
+		slices.Reverse(scans)
+		for i := range scans {
+			scans[i].Backward = true
+		}
+	}
+	return scans, err
 }
 
 // looseFrom is the number of rows of a look-up from which they come in any order, where that may be: reading rows in the

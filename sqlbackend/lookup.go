@@ -79,28 +79,14 @@ func (t *tableInfo) scansFor(ctx context.Context, x *Index, ranges sql.MySQLRang
 
 // spanFor encloses one range: equal leading parts, then at most one bounded part.
 func (t *tableInfo) spanFor(ctx context.Context, x *Index, r sql.MySQLRange) (s span, empty bool, err error) {
-	var cells []any
-	for i, part := range r {
-		if i >= len(x.key.parts) {
-			break
-		}
+	cells, empty := t.equalParts(ctx, x, r)
+	if empty {
+		return s, true, nil
+	}
+	if i := len(cells); i < len(r) && i < len(x.key.parts) {
 		column := x.key.parts[i].column
-		if isNullCut(part.UpperBound) {
-			if _, null := part.UpperBound.(sql.AboveNull); !null || !t.schema.Schema[column].Nullable || x.key.hidden < 0 {
-				return s, true, nil
-			}
-			cells = append(cells, nil)
-			continue
-		}
-		if t.equalsNone(ctx, column, part) {
-			return s, true, nil
-		}
-		lo, okLo := t.boundCell(ctx, column, part.LowerBound)
-		hi, okHi := t.boundCell(ctx, column, part.UpperBound)
-		if okLo && okHi && isPoint(ctx, part) {
-			cells = append(cells, lo)
-			continue
-		}
+		lo, okLo := t.boundCell(ctx, column, r[i].LowerBound)
+		hi, okHi := t.boundCell(ctx, column, r[i].UpperBound)
 		return t.boundedSpan(x, cells, column, lo, okLo, hi, okHi)
 	}
 	k, err := x.key.encode(cells)
@@ -111,6 +97,33 @@ func (t *tableInfo) spanFor(ctx context.Context, x *Index, r sql.MySQLRange) (s 
 		return span{lo: k, hi: after(k), point: true}, false, nil
 	}
 	return span{lo: k, hi: after(k)}, false, nil
+}
+
+// equalParts is the cells to which the leading parts of all rows of a range are equal; empty if there is no such row.
+func (t *tableInfo) equalParts(ctx context.Context, x *Index, r sql.MySQLRange) (cells []any, empty bool) {
+	for i, part := range r {
+		if i >= len(x.key.parts) {
+			break
+		}
+		column := x.key.parts[i].column
+		if isNullCut(part.UpperBound) {
+			if _, null := part.UpperBound.(sql.AboveNull); !null || !t.schema.Schema[column].Nullable || x.key.hidden < 0 {
+				return nil, true
+			}
+			cells = append(cells, nil)
+			continue
+		}
+		if t.equalsNone(ctx, column, part) {
+			return nil, true
+		}
+		lo, okLo := t.boundCell(ctx, column, part.LowerBound)
+		_, okHi := t.boundCell(ctx, column, part.UpperBound)
+		if !okLo || !okHi || !isPoint(ctx, part) {
+			break
+		}
+		cells = append(cells, lo)
+	}
+	return cells, false
 }
 
 // boundedSpan is the span of the equal parts cells followed by a part between lo and hi, both inclusive.

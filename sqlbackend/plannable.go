@@ -113,7 +113,7 @@ func (x *Index) Order(*sql.Context) sql.IndexOrder {
 }
 
 // Reversible implements sql.OrderedIndex.
-func (x *Index) Reversible(*sql.Context) bool { return false }
+func (x *Index) Reversible(ctx *sql.Context) bool { return x.Order(ctx) != sql.IndexOrderNone }
 
 // lookupList looks rows up by a long list of literals for the first part of the key. The condition stays (I3).
 func (t *Table) lookupList(ctx *sql.Context, x *Index, conditions []sql.Expression) (sql.IndexLookup, bool) {

@@ -31,7 +31,19 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 		RemoveOnceAfterRule(ruleNamed("replaceAgg")). // MIN and MAX of a key would have no row where there is none to see
 		Build()
 	a.Catalog.RegisterFunction(sql.NewEmptyContext(), functions()...)
-	a.Catalog.StatsProvider = newStatistics()
+	statistics := newStatistics()
+	a.Catalog.StatsProvider = statistics
+	a.Coster = &coster{Coster: a.Coster, stats: statistics}
+	for _, b := range a.Batches {
+		for i, r := range b.Rules {
+			switch r.Id {
+			case ruleNamed("applyIndexesFromOuterScope"):
+				b.Rules[i].Apply = statistics.outerLookups(r.Apply)
+			case ruleNamed("replaceIdxSort"):
+				b.Rules[i].Apply = keyOrderBefore(r.Apply)
+			}
+		}
+	}
 	a.Catalog.MySQLDb.SetPersister(&mysql_db.NoopPersister{})
 	front := sqle.New(a, nil)
 

@@ -14,12 +14,13 @@ import (
 )
 
 // statistics is what the planner knows about tables: how many rows they have, and what ANALYZE TABLE found in their indexes.
-// It is lost when the server stops. Safe for concurrent use.
+// Histograms are lost when the server stops, counts are kept (keptStatistic). Safe for concurrent use.
 //
 // Why not the frontend's: it has no lock, divides by zero for an empty table, and takes every value for a different one.
 type statistics struct {
-	mu    sync.RWMutex
-	found map[statKey]tableStatistic
+	mu      sync.RWMutex
+	found   map[statKey]tableStatistic
+	decoded map[engine.TableID]keptTable
 }
 
 // statKey is an index, or part of one, as the frontend names it.
@@ -33,7 +34,9 @@ type tableStatistic struct {
 
 var _ sql.StatsProvider = (*statistics)(nil)
 
-func newStatistics() *statistics { return &statistics{found: make(map[statKey]tableStatistic)} }
+func newStatistics() *statistics {
+	return &statistics{found: make(map[statKey]tableStatistic), decoded: make(map[engine.TableID]keptTable)}
+}
 
 func keyOf(qual sql.StatQualifier, columns []string) statKey {
 	return statKey{strings.ToLower(qual.String()), strings.ToLower(strings.Join(columns, ","))}
@@ -71,11 +74,11 @@ func (s *statistics) AnalyzeTable(ctx *sql.Context, table sql.Table, db string) 
 		made = append(made, list...)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, st := range made {
 		s.found[keyOf(st.Qualifier(), st.Columns())] = tableStatistic{st, t.info.entry.ID}
 	}
-	return nil
+	s.mu.Unlock()
+	return s.keep(ctx, t, made)
 }
 
 // analyze reads an index in its order: a statistic for each number of leading columns.
@@ -242,16 +245,16 @@ func (s *statistics) GetStats(_ *sql.Context, qual sql.StatQualifier, columns []
 }
 
 // DropStats implements sql.StatsProvider.
-func (s *statistics) DropStats(_ *sql.Context, qual sql.StatQualifier, columns []string) error {
+func (s *statistics) DropStats(ctx *sql.Context, qual sql.StatQualifier, columns []string) error {
 	gone := keyOf(qual, columns)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for k := range s.found {
 		if strings.HasPrefix(k.qualifier, gone.qualifier) && strings.HasSuffix(k.columns, gone.columns) {
 			delete(s.found, k)
 		}
 	}
-	return nil
+	s.mu.Unlock()
+	return s.dropKept(ctx, qual, columns)
 }
 
 // DropDbStats implements sql.StatsProvider.
@@ -266,15 +269,34 @@ func (s *statistics) DropDbStats(_ *sql.Context, _, db string, _ bool) error {
 	return nil
 }
 
-// RowCount implements sql.StatsProvider: what ANALYZE TABLE counted, 0 if it did not.
-// Why not the table's own estimate: the planner then prefers joins that merge whole tables to look-ups.
-func (s *statistics) RowCount(ctx *sql.Context, schema, db string, table sql.Table) (uint64, error) {
-	list, err := s.GetTableStats(ctx, schema, db, table)
-	n := uint64(0)
-	for _, st := range list {
-		n = max(n, st.RowCount())
+// RowCount implements sql.StatsProvider: what storage knows of the table now, or what was set by hand.
+func (s *statistics) RowCount(ctx *sql.Context, _, _ string, table sql.Table) (uint64, error) {
+	t, ok := ours(table)
+	if !ok {
+		if st, ok := table.(sql.StatisticsTable); ok {
+			n, _, err := st.RowCount(ctx)
+			return n, err
+		}
+		return 0, nil
 	}
+	if n, ok := s.setByHand(t); ok {
+		return n, nil
+	}
+	n, _, err := t.RowCount(ctx)
 	return n, err
+}
+
+// setByHand is the rows a table has by statistics that were set, not found.
+func (s *statistics) setByHand(t *Table) (rows uint64, ok bool) {
+	prefix := strings.ToLower(sql.NewStatQualifier(t.Database(), "", t.Name(), "").String()) + "."
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for k, st := range s.found {
+		if st.table == (engine.TableID{}) && strings.HasPrefix(k.qualifier, prefix) {
+			rows, ok = max(rows, st.RowCount()), true
+		}
+	}
+	return rows, ok
 }
 
 // DataLength implements sql.StatsProvider: bytes, an estimate.

@@ -38,6 +38,7 @@ type statement struct {
 	keeps    bool               // defines temporary tables only, so that the transaction goes on
 	snapshot bool               // START TRANSACTION WITH CONSISTENT SNAPSHOT
 	explain  *explained         // it is being analyzed
+	outside  map[outerPlace]*outerHash
 
 	diagnostics bool // it shows warnings
 	cleared     bool // the warnings of the statement before are gone

@@ -67,7 +67,7 @@ func newTexts(d *engine.Database, options engine.DatabaseOptions) (*texts, error
 	t := &texts{of: d, byKind: make(map[textKind][]storedText)}
 	for key, value := range options {
 		kind, _, ok := strings.Cut(key, ":")
-		if !ok {
+		if !ok || textKind(kind+":") == statisticsText {
 			continue
 		}
 		var s storedText

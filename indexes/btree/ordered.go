@@ -45,10 +45,43 @@ func (x *Index) Tuples(ctx context.Context, composite bool, lo, hi rowkey.Key, v
 	return w.flush()
 }
 
+// TuplesBackward is Tuples by descending key.
+func (x *Index) TuplesBackward(ctx context.Context, composite bool, lo, hi rowkey.Key, visit func(k rowkey.Key, id uint64) (bool, error)) error {
+	if composite && x.typ.ID() != arrow.BINARY || !composite && !rowkey.Encodable(x.typ) {
+		return fmt.Errorf("tuples of an index over %s: %w", x.typ, errs.ErrInvalid)
+	}
+	if x.rows == 0 {
+		return nil
+	}
+	t, err := x.pages(ctx)
+	if err != nil {
+		return err
+	}
+	w := tupleWalk{wide: t.maxs.wide, composite: composite, boolean: x.typ.ID() == arrow.BOOL, lo: lo, visit: visit}
+	last := t.count - 1
+	if hi != "" { // the first page that has a tuple at or above hi may have some below
+		last = min(last, t.nullMaxs+sort.Search(t.count-t.nullMaxs, func(i int) bool { return w.tuple(nil, t.maxs.key(i)) >= hi }))
+	}
+	for p := last; p >= t.nullMaxs && !w.done; p-- {
+		pages, err := x.load(ctx, t, p, p+1)
+		if err != nil {
+			return err
+		}
+		to := pages[0].values.len()
+		if p == last && hi != "" {
+			to = sort.Search(to, func(i int) bool { return w.tuple(nil, pages[0].values.key(i)) >= hi })
+		}
+		if err := w.pageBackward(pages[0], to); err != nil {
+			return err
+		}
+	}
+	return w.flush()
+}
+
 // tupleWalk collects the ids of one key at a time.
 type tupleWalk struct {
 	wide, composite, boolean bool
-	hi                       rowkey.Key
+	lo, hi                   rowkey.Key // of those only the one the walk goes towards
 	visit                    func(rowkey.Key, uint64) (bool, error)
 
 	key  rowkey.Key
@@ -78,6 +111,25 @@ func (w *tupleWalk) page(p *page, from int) error {
 				return err
 			}
 			if w.hi != "" && k >= w.hi {
+				w.done = true
+				return nil
+			}
+			w.key = k
+		}
+		w.ids = append(w.ids, p.ids[p.nulls+i])
+	}
+	return nil
+}
+
+// pageBackward walks over the values before to.
+func (w *tupleWalk) pageBackward(p *page, to int) error {
+	for i := to - 1; i >= 0; i-- {
+		k := w.tuple(w.buf, p.values.key(i))
+		if k != w.key || len(w.ids) == 0 {
+			if err := w.flush(); err != nil || w.done {
+				return err
+			}
+			if k < w.lo {
 				w.done = true
 				return nil
 			}

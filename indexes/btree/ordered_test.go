@@ -64,6 +64,19 @@ func TestTuplesInOrder(t *testing.T) {
 				return true, nil
 			}))
 			require.Equal(t, want, got, "[%d,%d)", lo, hi)
+			var down, backward []row
+			for v := hi - 1; v >= lo; v-- {
+				for i := 22; i >= 0; i-- {
+					if int64(i/3)-4 == v {
+						down = append(down, row{tuple(v), uint64(i)})
+					}
+				}
+			}
+			require.NoError(t, x.TuplesBackward(ctx, false, tuple(lo), tuple(hi), func(k rowkey.Key, id uint64) (bool, error) {
+				backward = append(backward, row{k, id})
+				return true, nil
+			}))
+			require.Equal(t, down, backward, "[%d,%d) backward", lo, hi)
 			counted, err := x.CountTuples(ctx, false, tuple(lo), tuple(hi))
 			require.NoError(t, err)
 			require.Equal(t, uint64(len(want)), counted, "[%d,%d)", lo, hi)
@@ -71,5 +84,12 @@ func TestTuplesInOrder(t *testing.T) {
 	}
 	n := 0
 	require.NoError(t, x.Tuples(ctx, false, "", "", func(rowkey.Key, uint64) (bool, error) { n++; return n < 5, nil }))
+	require.Equal(t, 5, n)
+	n = 0
+	require.NoError(t, x.TuplesBackward(ctx, false, "", "", func(_ rowkey.Key, id uint64) (bool, error) {
+		require.Equal(t, uint64(22-n), id)
+		n++
+		return n < 5, nil
+	}))
 	require.Equal(t, 5, n)
 }

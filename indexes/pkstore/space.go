@@ -2,6 +2,7 @@ package pkstore
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -200,6 +201,74 @@ func (sp *Space) Range(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint64, t
 		}
 		return visit(last, row, tombstone)
 	})
+}
+
+// Backward is Range with keys descending. Rows of a key are descending as well.
+func (sp *Space) Backward(lo, hi rowkey.Key, visit func(k rowkey.Key, row uint64, tombstone bool) (more bool, err error)) (err error) {
+	if err := sp.enter(); err != nil {
+		return err
+	}
+	defer sp.s.leave(&err)
+	lower, upper := sp.bounds()
+	it, err := sp.iter(append(slices.Clip(lower), lo...), upper)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = it.Close() }()
+	var last rowkey.Key
+	var rows []Hit // of last, ascending
+	flush := func() (bool, error) {
+		for _, h := range slices.Backward(rows) {
+			if more, err := visit(last, h.Row, h.Tombstone); err != nil || !more {
+				return false, err
+			}
+		}
+		rows = rows[:0]
+		return true, nil
+	}
+	ok, err := lastBelow(it, lower, hi)
+	for ; ok && err == nil; ok = it.Prev() {
+		key, row, err := parse(it.Key())
+		if err != nil {
+			return err
+		}
+		if string(key) < string(lo) { // as in Range
+			break
+		}
+		if string(key) != string(last) || len(rows) == 0 {
+			if more, err := flush(); err != nil || !more {
+				return err
+			}
+			last = rowkey.Key(key)
+		}
+		rows = append(rows, Hit{Row: row, Tombstone: len(it.Value()) > 0})
+	}
+	if err := errors.Join(err, it.Error()); err != nil {
+		return err
+	}
+	_, err = flush()
+	return err
+}
+
+// lastBelow moves to the last entry of a key below hi ("" = of all). A key that hi continues may have its entries above hi.
+func lastBelow(it *pebble.Iterator, space []byte, hi rowkey.Key) (ok bool, err error) {
+	if hi == "" {
+		return it.Last(), nil
+	}
+	at := append(slices.Clip(space), hi...)
+	for ok = it.SeekGE(at); ok; ok = it.Next() {
+		key, _, err := parse(it.Key())
+		if err != nil {
+			return false, err
+		}
+		if string(key) >= string(hi) {
+			return it.Prev(), nil
+		}
+	}
+	if err := it.Error(); err != nil {
+		return false, err
+	}
+	return it.Last(), nil
 }
 
 // scan visits the entries at or above from; key aliases the iterator.

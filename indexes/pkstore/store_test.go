@@ -1,9 +1,11 @@
 package pkstore_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"sync"
 	"testing"
@@ -121,6 +123,31 @@ func TestAgainstModel(t *testing.T) {
 				return true, nil
 			}))
 			require.Equal(t, m.scan(lo, hi), got, "seed %d step %d [%x,%x)", seed, step, lo, hi)
+			var keysDown []rowkey.Key // with their rows, which still come newest first
+			perKey := map[rowkey.Key][]string{}
+			stop := 1 + rng.IntN(30)
+			require.NoError(t, sp.Backward(lo, hi, func(k rowkey.Key, row uint64, tomb bool) (bool, error) {
+				if len(keysDown) == 0 || keysDown[len(keysDown)-1] != k {
+					keysDown = append(keysDown, k)
+				}
+				perKey[k] = append(perKey[k], fmt.Sprintf("%x %d %v", string(k), row, tomb))
+				stop--
+				return stop > 0, nil
+			}))
+			require.True(t, slices.IsSortedFunc(keysDown, func(a, b rowkey.Key) int { return cmp.Compare(b, a) }))
+			var upwards []string
+			for i, k := range slices.Backward(keysDown) {
+				if i == len(keysDown)-1 && stop == 0 { // the last key may be cut short
+					require.Subset(t, got, perKey[k])
+					continue
+				}
+				upwards = append(upwards, perKey[k]...)
+			}
+			if stop > 0 {
+				require.Equal(t, got, upwards, "seed %d step %d [%x,%x) backward", seed, step, lo, hi)
+			} else if len(upwards) > 0 {
+				require.Equal(t, got[len(got)-len(upwards):], upwards, "seed %d step %d [%x,%x) backward", seed, step, lo, hi)
+			}
 
 			probe := make([]rowkey.Key, 10)
 			for i := range probe {

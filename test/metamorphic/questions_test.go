@@ -147,6 +147,14 @@ func (w *world) ways(filter predicate.Expr) ([]way, error) {
 				spec: lsm.ScanSpec{Filter: filter, Index: &lsm.IndexRange{Index: i, Range: r.Ranges[0]}}})
 		}
 	}
+	for _, o := range slices.Clone(out) {
+		if o.ordered != nil {
+			o.name, o.spec.Backward = "backward-"+o.name, true
+			forward := o.ordered
+			o.ordered = func(a, b arrowx.Row) int { return -forward(a, b) }
+			out = append(out, o)
+		}
+	}
 	if len(all) > 1 {
 		w.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		out = append(out, way{name: "intersection", spec: lsm.ScanSpec{Filter: filter, Within: append(all, key)}})
