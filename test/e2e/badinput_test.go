@@ -125,7 +125,7 @@ func joined(rows [][]*string) string {
 // server goes on by itself.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=48m"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=112m"); err != nil {
 		t.Skipf("a small file system of its own is needed: mount tmpfs: %v", err)
 	}
 	srv := server.New(t, server.Options{DataDir: filepath.Join(dir, "data"), Config: map[string]string{"memtable_rows": "60", "merge_after_generations": "2"}})
@@ -133,8 +133,9 @@ func TestDiskFull(t *testing.T) {
 		srv.Kill()
 		_ = syscall.Unmount(dir, 0)
 	})
+	// Why so much: what was written when there was no space is in the journal, WAL files, generations and the base for a while.
 	ballast := filepath.Join(dir, "ballast")
-	require.NoError(t, os.WriteFile(ballast, make([]byte, 20<<20), 0o644))
+	require.NoError(t, os.WriteFile(ballast, make([]byte, 84<<20), 0o644))
 	srv.Start()
 	do(t, srv.Open(""), "CREATE DATABASE tiny_disk")
 	open := func() *sql.DB { return srv.Open("tiny_disk", "interpolateParams=true") }
