@@ -32,6 +32,9 @@ type stall struct {
 // begin notes a waiting writer; the caller calls the returned function when it goes on.
 func (e *Engine) stall(table, reason string) (end func()) {
 	s := &e.stalls
+	if e.hold.on.Load() {
+		reason += "; a session has LOCK INSTANCE FOR BACKUP"
+	}
 	key := table + "\x00" + reason
 	s.mu.Lock()
 	if s.now == nil {

@@ -301,7 +301,22 @@ func (c *dirCheck) journal() error {
 		f.What += "; the commits from record " + fmt.Sprint(x.Damage.Next) + " on are lost unless WAL entries hold them (lancesql recover tells)"
 		c.report(CheckFinding{Finding: f})
 	}
+	c.ends(x.Ends)
 	return c.evidence(x, pending)
+}
+
+// ends compares how far the journal says that WALs reached with how far they do.
+func (c *dirCheck) ends(list []journal.End) {
+	for _, end := range list {
+		state := c.states[TableID(end.Table)]
+		if state == nil {
+			continue // dropped, or reported already
+		}
+		s := state.Shards[end.Shard]
+		if at := max(s.Cursor, s.Tip); at < end.Position && !s.Damaged {
+			c.add(lsm.Error, journalDir, "WAL entries %d to %d of shard %s of table %s are missing: their commits are lost", at+1, end.Position, end.Shard, TableID(end.Table))
+		}
+	}
 }
 
 // relative names a file below the directory as the store would.

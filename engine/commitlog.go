@@ -1,12 +1,17 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 
 	"lancesql/engine/journal"
 	"lancesql/lsm"
@@ -52,8 +57,11 @@ type commitLog struct {
 	last    map[TableID]journal.J // newest record naming the table
 	open    map[TableID]*lsm.Table
 	waiting map[TableID][]lsm.JournalPart
-	goal    journal.J // where the journal should start, because WAL files wait for it; 0 = no matter
-	stuck   error     // why write-behind cannot proceed, nil while it can
+	ends    map[TableID]map[uuid.UUID]uint64 // how far the WALs reach, as far as known; of an open table it knows better itself
+	cut     bool                             // ends are less than the newest start record says: another one has to follow
+	held    bool                             // the journal may not be shortened
+	goal    journal.J                        // where the journal should start, because WAL files wait for it; 0 = no matter
+	stuck   error                            // why write-behind cannot proceed, nil while it can
 }
 
 // append makes the record durable, or written, as the durability in force says.
@@ -121,9 +129,10 @@ func (l *commitLog) opened(id TableID, t *lsm.Table) {
 
 // closed keeps what a closed table had not written behind for its next opening.
 func (l *commitLog) closed(id TableID, t *lsm.Table) {
-	parts := t.Unlogged()
+	parts, ends := t.Unlogged(), t.WALEnds()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.ends[id] = ends
 	if l.open[id] == t {
 		delete(l.open, id)
 	}
@@ -146,6 +155,61 @@ func (l *commitLog) forget(id TableID) {
 	delete(l.open, id)
 	delete(l.waiting, id)
 	delete(l.last, id)
+	delete(l.ends, id)
+}
+
+// recovered takes in the ends of WALs that the journal names.
+func (l *commitLog) recovered(ends []journal.End) {
+	for _, e := range ends {
+		id := TableID(e.Table)
+		if l.ends[id] == nil {
+			l.ends[id] = make(map[uuid.UUID]uint64)
+		}
+		l.ends[id][e.Shard] = e.Position
+	}
+}
+
+// walEnds returns how far the WALs of a table that is not open are known to reach.
+func (l *commitLog) walEnds(id TableID) map[uuid.UUID]uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ends[id]
+}
+
+// cutEnds gives up what is known of a table's WALs, after a recovery tool has set parts of them aside.
+func (l *commitLog) cutEnds(id TableID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.ends, id)
+	l.cut = true
+}
+
+// endsNow lists how far the WALs of all tables reach.
+func (l *commitLog) endsNow() []journal.End {
+	l.mu.Lock()
+	open := maps.Clone(l.open)
+	l.mu.Unlock()
+	now := make(map[TableID]map[uuid.UUID]uint64, len(open))
+	for id, t := range open {
+		now[id] = t.WALEnds()
+	}
+	l.mu.Lock()
+	for id, ends := range l.ends {
+		if open[id] == nil {
+			now[id] = ends
+		}
+	}
+	l.mu.Unlock()
+	var list []journal.End
+	for id, ends := range now {
+		for shard, position := range ends {
+			list = append(list, journal.End{Table: uuid.UUID(id), Shard: shard, Position: position})
+		}
+	}
+	slices.SortFunc(list, func(a, b journal.End) int {
+		return cmp.Or(bytes.Compare(a.Table[:], b.Table[:]), bytes.Compare(a.Shard[:], b.Shard[:]))
+	})
+	return list
 }
 
 // names reports the newest record naming the table that the journal still holds, 0 if there is none.
@@ -161,10 +225,7 @@ func (l *commitLog) names(id TableID) journal.J {
 // behind returns the open tables that hold records below j back, oldest first.
 func (l *commitLog) behind(j journal.J) []TableID {
 	l.mu.Lock()
-	open := make(map[TableID]*lsm.Table, len(l.open))
-	for id, t := range l.open {
-		open[id] = t
-	}
+	open := maps.Clone(l.open)
 	l.mu.Unlock()
 	type holder struct {
 		id    TableID
@@ -224,22 +285,32 @@ func (l *commitLog) release(ctx context.Context, carry func(from journal.J, writ
 		from = l.w.Next()
 	}
 	l.mu.Lock()
-	started := l.started
+	started, cut, held := l.started, l.cut, l.held
 	l.mu.Unlock()
-	if from <= started {
+	if from <= started && !cut || held {
 		return started, nil
 	}
-	if err := carry(from, func(kept []journal.Counter) (journal.J, error) { return l.w.Release(ctx, from, kept) }); err != nil {
+	ends := l.endsNow() // Why after from was found: what needs no record before it is in the WALs by then
+	if err := carry(from, func(kept []journal.Counter) (journal.J, error) { return l.w.Release(ctx, from, kept, ends) }); err != nil {
 		return started, fmt.Errorf("start the journal at record %d: %w", from, err)
 	}
 	// Durable: nobody needs the records before from.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.started = max(l.started, from)
+	l.cut = l.cut && !cut
 	if l.goal != 0 && l.started >= l.goal {
 		l.goal = 0
 	}
 	return l.started, nil
+}
+
+// hold keeps the journal's files as they are but for the newest, which grows, or ends that.
+func (l *commitLog) hold(on bool) {
+	l.mu.Lock()
+	l.held = on
+	l.mu.Unlock()
+	l.w.Hold(on)
 }
 
 // blocked notes how the newest write-behind ended.

@@ -24,6 +24,8 @@ type Components struct {
 	Log *slog.Logger
 	// Clock is the source of time; nil is the system's.
 	Clock clock.Clock
+
+	shortened []TableID // tables whose WALs a recovery tool has cut
 }
 
 // TableOptions are settings of one table. The zero value is the server's defaults. They are asked for whenever they count,

@@ -48,6 +48,7 @@ type Engine struct {
 	behind   behindQueue
 	fresh    freshness
 	stalls   stalls
+	hold     hold
 	txnIDs   atomic.Uint64
 	ownKeys  atomic.Uint64 // made up so far
 	failed   atomic.Pointer[failure]

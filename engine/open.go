@@ -14,6 +14,7 @@ import (
 	"lancesql/internal/clock"
 	"lancesql/internal/errs"
 	"lancesql/internal/logfile"
+	"lancesql/internal/objstore"
 	"lancesql/lsm"
 )
 
@@ -60,7 +61,7 @@ func openWith(ctx context.Context, cfg Config, c Components, p planted) (*Engine
 		dir = logfile.Memory()
 		e.cfg.JournalSegmentBytes = min(e.cfg.JournalSegmentBytes, memorySegmentBytes)
 	}
-	if err := e.openParts(ctx, dir); err != nil {
+	if err := e.openParts(ctx, dir, c.shortened); err != nil {
 		if e.release != nil {
 			_ = e.release()
 		}
@@ -75,7 +76,9 @@ const (
 	memorySegmentBytes = 1 << 20
 )
 
-func (e *Engine) openParts(ctx context.Context, dir *logfile.Dir) error {
+func (e *Engine) openParts(ctx context.Context, dir *logfile.Dir, shortened []TableID) error {
+	e.hold.gate = objstore.NewGate(e.store)
+	e.store = e.hold.gate
 	var err error
 	if e.catalog, err = openCatalog(ctx, e.store, e.clock, e.log); err != nil {
 		return fmt.Errorf("open catalog: %w", err)
@@ -88,7 +91,7 @@ func (e *Engine) openParts(ctx context.Context, dir *logfile.Dir) error {
 	e.locks = lock.New()
 	e.fresh.set(max(e.cfg.Freshness, 0))
 	e.jobs = sched.New(e.cfg.Workers, e.log)
-	if err = e.openJournal(ctx, dir); err == nil {
+	if err = e.openJournal(ctx, dir, shortened); err == nil {
 		err = e.reput(ctx)
 	}
 	if err != nil {
@@ -128,6 +131,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	if e.follow != nil {
 		e.follow.stopFollowing()
 	}
+	e.endHold()
 	faults := []error{e.stopJobs(ctx)}
 	e.commits.shut()
 	for _, ot := range e.takeTables() {

@@ -85,7 +85,7 @@ func (e *Engine) openFollowing(ctx context.Context) error {
 	e.locks = lock.New()
 	e.jobs = sched.New(e.cfg.Workers, e.log)
 	e.cfg.JournalSegmentBytes = memorySegmentBytes
-	if err := e.openJournal(ctx, logfile.Memory()); err != nil { // nothing is ever appended
+	if err := e.openJournal(ctx, logfile.Memory(), nil); err != nil { // nothing is ever appended
 		return errors.Join(err, e.abandon(ctx))
 	}
 	e.lookAgainLater()

@@ -13,10 +13,12 @@ import (
 	"lancesql/lsm"
 )
 
-// openJournal scans the commit journal and takes in what its records still hold. The catalog is open.
-func (e *Engine) openJournal(ctx context.Context, dir *logfile.Dir) error {
+// openJournal scans the commit journal and takes in what its records still hold; what it knows of WALs that were
+// shortened on purpose is given up. The catalog is open.
+func (e *Engine) openJournal(ctx context.Context, dir *logfile.Dir, shortened []TableID) error {
 	l := &commitLog{planted: e.planted, guard: e.guard, unsynced: e.syncLater, prepare: e.prepareSegment,
-		last: make(map[TableID]journal.J), open: make(map[TableID]*lsm.Table), waiting: make(map[TableID][]lsm.JournalPart)}
+		last: make(map[TableID]journal.J), open: make(map[TableID]*lsm.Table), waiting: make(map[TableID][]lsm.JournalPart),
+		ends: make(map[TableID]map[uuid.UUID]uint64)}
 	visit := func(r journal.Record) error {
 		for _, p := range r.Parts {
 			id := TableID(p.Table)
@@ -32,6 +34,10 @@ func (e *Engine) openJournal(ctx context.Context, dir *logfile.Dir) error {
 	}
 	l.w, l.handed, l.started = w, w.Next()-1, w.From()
 	l.durability.Store(uint32(e.cfg.Durability))
+	l.recovered(w.Ends())
+	for _, id := range shortened {
+		l.cutEnds(id)
+	}
 	e.journal = l
 	e.forgetDropped()
 	return nil
@@ -41,6 +47,11 @@ func (e *Engine) openJournal(ctx context.Context, dir *logfile.Dir) error {
 func (e *Engine) forgetDropped() {
 	c := e.Catalog()
 	for id := range e.journal.waiting {
+		if !c.names(id) {
+			e.journal.forget(id)
+		}
+	}
+	for id := range e.journal.ends {
 		if !c.names(id) {
 			e.journal.forget(id)
 		}

@@ -88,6 +88,7 @@ type recoverTool struct {
 	journal *journal.Examination
 	lost    []lostRecord // journal records behind damage that no WAL entry holds
 	held    int          // journal records behind damage that WAL entries hold
+	cut     []TableID    // tables whose WALs were set aside in part
 }
 
 // tableWAL is the WAL of one table.
@@ -180,7 +181,29 @@ func (r *recoverTool) survey() error {
 		return r.ctx.Err()
 	})
 	r.out.Tables = len(r.pending)
-	return err
+	if err != nil {
+		return err
+	}
+	for _, end := range r.journal.Ends {
+		r.reaches(end)
+	}
+	return nil
+}
+
+// reaches looks whether a WAL reaches the position that the journal names.
+func (r *recoverTool) reaches(end journal.End) {
+	for i := range r.wals {
+		w := &r.wals[i]
+		if w.entry.ID != TableID(end.Table) {
+			continue
+		}
+		at := slices.IndexFunc(w.shards, func(s lsm.WALState) bool { return s.Shard == end.Shard })
+		if at < 0 {
+			at = len(w.shards)
+			w.shards = append(w.shards, lsm.WALState{Shard: end.Shard})
+		}
+		w.shards[at].Reaches(w.entry.Path, end.Position)
+	}
 }
 
 func (r *recoverTool) damaged() bool {
@@ -267,6 +290,7 @@ func (r *recoverTool) refuse() error {
 // serve lets an engine do the work of a start and of a clean stop.
 func (r *recoverTool) serve(cfg Config, c Components) error {
 	cfg.Freshness = NoFreshness // nothing but the WAL is to be written
+	c.shortened = r.cut
 	e, err := Open(r.ctx, cfg, c)
 	if err != nil {
 		return err

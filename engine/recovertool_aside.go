@@ -42,6 +42,7 @@ func (r *recoverTool) setAside() error {
 			if err := r.setAsideWAL(w.entry, s); err != nil {
 				return fmt.Errorf("set aside the WAL of %s: %w", w.entry.Path, err)
 			}
+			r.cut = append(r.cut, w.entry.ID)
 		}
 	}
 	if r.journal.Damage != nil {

@@ -16,6 +16,7 @@ type Session struct {
 	id    uint64
 	owner *lock.Owner
 	names map[string]int // advisory locks held, with how often they were taken
+	holds bool           // LockInstance is in force
 }
 
 // NewSession returns a session without locks; id is what HolderOfName tells of it.
@@ -112,6 +113,7 @@ func (e *Engine) Waiting() map[uint64]lock.Kind {
 
 // Close releases everything and ends a pending wait. The session may go on being used.
 func (s *Session) Close() {
+	s.UnlockInstance()
 	s.e.locks.ReleaseAll(s.owner)
 	clear(s.names)
 }

@@ -120,7 +120,7 @@ func (ot *openTable) open(ctx context.Context) error {
 	o := ot.e.tableOptions()
 	o.Floor = ot.e.floor(ot.entry.ID)
 	o.Indexes = ot.entry.storedIndexes()
-	o.Journal, o.BeforeLog = ot.e.journal.parts(ot.entry.ID), ot.e.syncJournal
+	o.Journal, o.WALEnds, o.BeforeLog = ot.e.journal.parts(ot.entry.ID), ot.e.journal.walEnds(ot.entry.ID), ot.e.syncJournal
 	ot.table, err = lsm.Open(ctx, o, ot.entry.Path)
 	if err != nil {
 		return err

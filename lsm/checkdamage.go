@@ -18,6 +18,7 @@ import (
 type WALState struct {
 	Shard    uuid.UUID
 	Evidence uint64 // greatest journal number in an entry that a replay reaches, or that is covered
+	Tip      uint64 // last entry there is, or that is covered
 	Damage   *WALDamage
 }
 
@@ -69,7 +70,9 @@ func surveyShard(ctx context.Context, st objstore.Store, dir shardDir, m *pb.Sha
 		return s, err
 	}
 	next := m.ReplayAfterWalEntryPosition + 1
+	s.Tip = m.ReplayAfterWalEntryPosition
 	for _, o := range list {
+		s.Tip = max(s.Tip, o.position)
 		b, err := st.ReadAll(ctx, o.name, walReplayBytesMax)
 		if err != nil && !errors.Is(err, errs.ErrLimit) {
 			return s, err
@@ -105,11 +108,29 @@ func surveyShard(ctx context.Context, st objstore.Store, dir shardDir, m *pb.Sha
 	return s, nil
 }
 
+// Reaches notes damage if the WAL does not reach a position that it is known to have reached.
+func (s *WALState) Reaches(root string, end uint64) {
+	if s.Damage != nil || s.Tip >= end {
+		return
+	}
+	dir := newShardDir(nil, root, s.Shard).path
+	s.Damage = &WALDamage{Position: s.Tip + 1, Object: wal.EntryName(dir, wal.Position(s.Tip+1)), Err: walShort(dir, s.Tip, end)}
+}
+
+// walShort is the error of a WAL that ends at tip although it is known to have reached end.
+func walShort(dir string, tip, end uint64) error {
+	return errs.Corrupt(wal.EntryName(dir, wal.Position(tip+1)), -1, "WAL entries %d to %d are missing: their commits would be lost. A copy of a directory that is written "+
+		"to meanwhile looks like this (take it under LOCK INSTANCE FOR BACKUP); lancesql recover --truncate-at-damage goes on without them", tip+1, end)
+}
+
 // ForgetWALTail makes the newest manifest of a shard say that no entry behind last was ever seen, after a recovery tool
 // has set those aside.
 func ForgetWALTail(ctx context.Context, st objstore.Store, root string, shard uuid.UUID, last uint64) error {
 	dir := newShardDir(st, root, shard)
 	m, err := dir.latest(ctx)
+	if errors.Is(err, errs.ErrNotFound) {
+		return nil
+	}
 	if err != nil || m.WalEntryPositionLastSeen <= last {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/google/uuid"
 
 	"lancesql/indexes/pkstore"
 	"lancesql/indexes/store"
@@ -38,6 +39,9 @@ type Options struct {
 	// Journal is the parts of the caller's retained journal records that name this table, ascending. Open puts those
 	// into WAL entries that no entry covers.
 	Journal []JournalPart
+	// WALEnds is, by shard, a position that the WAL of the table is known to have reached. Opening is refused if one does
+	// not: entries were lost whose rows no journal record holds any more.
+	WALEnds map[uuid.UUID]uint64
 	// BeforeLog, if set, is called before entries are written behind: the caller makes its journal durable.
 	BeforeLog func(ctx context.Context) error
 

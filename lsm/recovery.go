@@ -47,6 +47,11 @@ func (r *recovery) claim(ctx context.Context) error {
 	if len(ids) > shardsLimit {
 		return fmt.Errorf("table has %d shards: %w", len(ids), errs.ErrLimit)
 	}
+	for id, end := range r.t.o.WALEnds {
+		if !slices.Contains(ids, id) {
+			return walShort(newShardDir(r.t.o.Store, r.t.root, id).path, 0, end)
+		}
+	}
 	for i, id := range ids {
 		sh, m, err := r.t.claim(ctx, id, i, nil)
 		if err != nil {

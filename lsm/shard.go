@@ -36,6 +36,7 @@ type shard struct {
 	evidence    uint64                  // greatest journal number in any entry
 	ends        map[uint64]wal.Position // last entry of each generation not yet flushed
 	cursor      wal.Position            // replay cursor of the newest manifest
+	tip         wal.Position            // last entry put or met
 }
 
 // logged is what one journal record writes into a shard.
@@ -116,6 +117,9 @@ func (t *Table) claim(ctx context.Context, id uuid.UUID, ordinal int, entry []by
 	tail, err := walTip(ctx, t.o.Store, sh.dir.path, sh.cursor)
 	if err != nil {
 		return nil, nil, err
+	}
+	if end := t.o.WALEnds[id]; uint64(tail) < end {
+		return nil, nil, walShort(sh.dir.path, uint64(tail), end)
 	}
 	sh.log = wal.Open(t.o.Store, sh.dir.path, sh.epoch, tail+1, sh.dir.epoch)
 	if sh.epoch >= 2 {

@@ -157,6 +157,7 @@ func (t *Table) putEntry(ctx context.Context, sh *shard, some []logged) error {
 func (sh *shard) present(m mark, generation uint64) {
 	sh.marks = append(sh.marks, m)
 	sh.evidence = max(sh.evidence, m.journal)
+	sh.tip = max(sh.tip, m.at)
 	if generation != 0 {
 		sh.ends[generation] = m.at
 	}
@@ -189,6 +190,19 @@ func (t *Table) Evidence() uint64 {
 		greatest = max(greatest, sh.evidence)
 	}
 	return greatest
+}
+
+// WALEnds returns, by shard, the position of the last WAL entry with rows that was there: see Options.WALEnds.
+func (t *Table) WALEnds() map[uuid.UUID]uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ends := make(map[uuid.UUID]uint64)
+	for _, sh := range t.shardsLocked() {
+		if end := max(sh.tip, sh.cursor); end > 0 {
+			ends[sh.dir.id] = uint64(end)
+		}
+	}
+	return ends
 }
 
 // Unlogged returns what is logged and in no entry, in ascending order: the Journal of the Options with which a table

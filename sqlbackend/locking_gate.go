@@ -242,6 +242,11 @@ func (c *Conn) admit(ctx *sql.Context) error {
 			return err
 		}
 	}
+	if changesFiles(c.stmt.marked) {
+		if err := c.shareInstance(ctx); err != nil {
+			return err
+		}
+	}
 	var txn *engine.Txn
 	for _, u := range uses {
 		if !c.isStored(u) || u.mode == lock.None || c.isTemporary(ctx, u) {
@@ -338,7 +343,9 @@ func (c *Conn) admitDDL(ctx *sql.Context, uses []tableUse) error {
 		return strings.Compare(foldName(a.db)+"\x00"+foldName(a.table), foldName(b.db)+"\x00"+foldName(b.table))
 	})
 	wait := c.metaWait()
-	c.stmt.ddl = true
+	if err := c.shareInstance(ctx); err != nil {
+		return err
+	}
 	for _, u := range uses {
 		if !c.isStored(u) || c.isTemporary(ctx, u) {
 			continue

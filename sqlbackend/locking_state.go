@@ -18,6 +18,8 @@ func waitState(kind lock.Kind) string {
 		return "Waiting for table metadata lock"
 	case lock.Named:
 		return "User lock"
+	case lock.Server:
+		return "Waiting for backup lock"
 	case lock.Table:
 		return "Waiting for table level lock"
 	default:

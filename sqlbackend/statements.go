@@ -117,6 +117,10 @@ func (s *tokens) serverStatement() sqlparser.Statement {
 		stmt = s.reset()
 	case s.takeWord("checksum"):
 		stmt = s.checksum()
+	case s.takeWord("lock"):
+		stmt = s.lockInstance()
+	case s.takeWord("unlock"):
+		stmt = s.unlockInstance()
 	}
 	if stmt == nil || !s.finish() {
 		return nil

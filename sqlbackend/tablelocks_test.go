@@ -193,3 +193,43 @@ func TestDisconnectFreesAll(t *testing.T) {
 	require.Equal(t, 1, got)
 	require.Less(t, time.Since(began), 2*time.Second)
 }
+
+// LOCK INSTANCE FOR BACKUP: rows are read and written, what changes files waits.
+func TestInstanceLock(t *testing.T) {
+	for name, script := range map[string]string{
+		"definitions wait": `
+			A: LOCK INSTANCE FOR BACKUP
+			A: LOCK INSTANCE FOR BACKUP
+			B: UPDATE t SET v = 12 WHERE id = 1
+			B: SELECT v FROM t WHERE id = 1 -> 12
+			B: CREATE TEMPORARY TABLE x (id INT)
+			B: SET lock_wait_timeout = 1
+			B: CREATE TABLE w (id INT) -> error 1205
+			B: FLUSH TABLES -> error 1205
+			B: ANALYZE TABLE t -> error 1205
+			B: CREATE USER backup -> error 1205
+			A: DROP TABLE t -> error 1223
+			A: INSERT INTO u VALUES (1, 1)
+			C: LOCK INSTANCE FOR BACKUP
+			B: SET lock_wait_timeout = 100
+			B& CREATE TABLE w (id INT)
+			A: UNLOCK TABLES
+			A: UNLOCK INSTANCE
+			C: UNLOCK INSTANCE
+			B? -> ok
+			A: UNLOCK INSTANCE
+			A: DROP TABLE w`,
+		"waits for definitions": `
+			A: BEGIN
+			A: SELECT COUNT(*) FROM t -> 3
+			B& DROP TABLE t
+			C: SET lock_wait_timeout = 1
+			C: LOCK INSTANCE FOR BACKUP -> error 1205
+			A: COMMIT
+			B? -> ok
+			C: LOCK INSTANCE FOR BACKUP
+			C: UNLOCK INSTANCE`,
+	} {
+		t.Run(name, func(t *testing.T) { runSteps(t, "", script) })
+	}
+}

@@ -129,7 +129,7 @@ func upkeep(ctx context.Context, b *bench, dir string, u *upkeepFigures) (err er
 		return fmt.Errorf("index build: %w", err)
 	}
 	fmt.Printf("BTREE segment of %d values sorted and written at %.0f rows/s\n", b.rows, u.Build)
-	if u.Compact, u.Remap, err = b.remap(ctx); err != nil {
+	if u.Compact, u.Remap, err = remapCost(ctx, dir, min(b.rows, remapRows)); err != nil {
 		return fmt.Errorf("remap: %w", err)
 	}
 	fmt.Printf("compacted at %.0f rows/s, index segments remapped at %.0f rows/s\n", u.Compact, u.Remap)

@@ -33,6 +33,7 @@ type Examination struct {
 	Segments int
 	Bytes    int64 // of all segments
 	From     J     // first record still needed, 0 if no start record says
+	Ends     []End // of WALs, as the newest start record names them
 	Next     J     // number of the record after the last whole one in order
 	Damage   *Damage
 }
@@ -148,7 +149,7 @@ func (x *examiner) scan(s *segment, visit func(Found) error) error {
 		}
 		if ended == 0 || x.damage != nil {
 			if r.Kind == Start && x.damage == nil {
-				x.out.From = max(x.out.From, r.From)
+				x.out.From, x.out.Ends = max(x.out.From, r.From), r.Ends
 			}
 			if visit != nil && r.J >= x.out.From && r.Kind != skip {
 				if err := visit(Found{Record: r, Object: s.file.Name(), Offset: off, Lost: x.lost(r.J)}); err != nil {

@@ -2,8 +2,10 @@ package journal
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -95,7 +97,7 @@ func TestReleaseRecyclesFiles(t *testing.T) {
 			release(t, w, from)
 		}
 	}
-	_, err = w.Release(t.Context(), w.Next()+1, nil)
+	_, err = w.Release(t.Context(), w.Next()+1, nil, nil)
 	require.ErrorIs(t, err, errs.ErrInvalid)
 	require.NoError(t, w.Close())
 	dir, err := logfile.Open(fs, "/root/journal")
@@ -185,7 +187,7 @@ func crashRun(fs vfs.FS) (acked []J, from J, err error) {
 		}
 		acked = append(acked, j)
 		if i%7 == 6 {
-			if _, err := w.Release(context.Background(), acked[len(acked)-3], nil); err != nil {
+			if _, err := w.Release(context.Background(), acked[len(acked)-3], nil, nil); err != nil {
 				return acked, acked[len(acked)-3], err
 			}
 			from = acked[len(acked)-3]
@@ -304,4 +306,73 @@ func FuzzDecode(f *testing.F) {
 		again := r.append(nil, h.segment, h.group)
 		require.Equal(t, b[:headerBytes+int(h.body)], again[:headerBytes+int(h.body)])
 	})
+}
+
+// Start records bring the ends of WALs along; those of format 1, which have none, are read.
+func TestStartRecordsNameEnds(t *testing.T) {
+	fs := vfs.NewMem()
+	w, _, err := openAll(fs)
+	require.NoError(t, err)
+	_, err = w.Append(t.Context(), record(1))
+	require.NoError(t, err)
+	ends := []End{{Table: uuid.UUID{1}, Shard: uuid.UUID{2}, Position: 7}, {Table: uuid.UUID{1}, Shard: uuid.UUID{3}, Position: 1 << 40}}
+	_, err = w.Release(t.Context(), 2, nil, ends)
+	require.NoError(t, err)
+	_, err = w.Append(t.Context(), &Record{Kind: Commit, Ends: ends})
+	require.ErrorIs(t, err, errs.ErrInvalid)
+	require.NoError(t, w.Close())
+	w, _, err = openAll(fs)
+	require.NoError(t, err)
+	require.Equal(t, ends, w.Ends())
+	_, err = w.Release(t.Context(), 3, nil, nil)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	w, _, err = openAll(fs)
+	require.NoError(t, err)
+	require.Empty(t, w.Ends(), "only the newest counts")
+	require.NoError(t, w.Close())
+
+	old := Record{Kind: Start, J: 2, From: 2}
+	b := old.append(nil, 1, 2)
+	size := headerBytes + old.bodySize() - 4
+	h, ok := parseHeader(b, 1)
+	require.True(t, ok)
+	binary.LittleEndian.PutUint32(b[32:], h.body-4)
+	h.crc = crc32.Checksum(b[8:size], castagnoli)
+	r, ok, err := decode("old", 0, b[:size], h)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, old, r)
+}
+
+// A journal that is held grows in its newest file only, and is read as any other.
+func TestHeldJournalGrowsInPlace(t *testing.T) {
+	fs := vfs.NewMem()
+	w, _, err := openAll(fs)
+	require.NoError(t, err)
+	_, err = w.Append(t.Context(), record(1))
+	require.NoError(t, err)
+	names, err := fs.List("/root/journal")
+	require.NoError(t, err)
+	w.Hold(true)
+	for n := 2; n <= 40; n++ {
+		_, err = w.Append(t.Context(), record(n))
+		require.NoError(t, err)
+	}
+	require.False(t, w.Low())
+	held, err := fs.List("/root/journal")
+	require.NoError(t, err)
+	require.Equal(t, names, held)
+	w.Hold(false)
+	for n := 41; n <= 60; n++ {
+		_, err = w.Append(t.Context(), record(n))
+		require.NoError(t, err)
+	}
+	free, err := fs.List("/root/journal")
+	require.NoError(t, err)
+	require.Greater(t, len(free), len(names))
+	require.NoError(t, w.Close())
+	_, got, err := openAll(fs)
+	require.NoError(t, err)
+	requireRecords(t, got, 1, 60)
 }

@@ -47,6 +47,13 @@ type Counter struct {
 	Value uint64
 }
 
+// End is how far the WAL of a shard reached when a start record was made: whatever records before that record's From hold
+// of the shard lies at or before Position, or in what was made of the WAL since.
+type End struct {
+	Table, Shard uuid.UUID
+	Position     uint64
+}
+
 // Record is one entry of the journal. J is assigned by Append.
 type Record struct {
 	Kind     Kind
@@ -55,6 +62,7 @@ type Record struct {
 	Parts    []Part
 	Catalog  []byte
 	Counters []Counter
+	Ends     []End // Start only
 }
 
 // Layout of a record, little-endian; it begins at a block boundary:
@@ -65,7 +73,8 @@ type Record struct {
 //	36 u8 kind              37 3 × 0
 //	40 u64 J of the first record written under the same sync
 //	48 body: u32 parts, each { 16 table, 16 shard, u32 schema, u32 length, bytes }
-//	         u32 catalog length, bytes; u32 counters, each { 16 table, u32 kind, u64 value }
+//	         u32 catalog length, bytes; u32 counters, each { 16 table, u32 kind, u64 value };
+//	         of a start record, from segment format 2 on: u32 ends, each { 16 table, 16 shard, u64 position }
 const (
 	blockBytes   = 4096
 	headerBytes  = 48
@@ -74,6 +83,7 @@ const (
 	partsMax     = 1 << 20
 	partBytes    = 16 + 16 + 4 + 4
 	counterBytes = 16 + 4 + 8
+	endBytes     = 16 + 16 + 8
 )
 
 // castagnoli is the table of crc32c, which never changes.
@@ -83,6 +93,9 @@ func (r *Record) bodySize() int {
 	n := 4 + 4 + len(r.Catalog) + 4 + counterBytes*len(r.Counters)
 	for _, p := range r.Parts {
 		n += partBytes + len(p.Body)
+	}
+	if r.Kind == Start {
+		n += 4 + endBytes*len(r.Ends)
 	}
 	return n
 }
@@ -99,7 +112,9 @@ func (r *Record) validate() error {
 		return fmt.Errorf("record of kind %d: %w", r.Kind, errs.ErrInvalid)
 	case (r.Kind == Start || r.Kind == skip) != (r.From != 0):
 		return fmt.Errorf("a record of kind %d names another record, %d: %w", r.Kind, r.From, errs.ErrInvalid)
-	case len(r.Parts) > partsMax || len(r.Counters) > partsMax || r.bodySize() > bodyBytesMax:
+	case len(r.Ends) > 0 && r.Kind != Start:
+		return fmt.Errorf("a record of kind %d names ends of WALs: %w", r.Kind, errs.ErrInvalid)
+	case len(r.Parts) > partsMax || len(r.Counters) > partsMax || len(r.Ends) > partsMax || r.bodySize() > bodyBytesMax:
 		return fmt.Errorf("record of %d parts and %d bytes: %w", len(r.Parts), r.bodySize(), errs.ErrLimit)
 	}
 	return nil
@@ -132,6 +147,14 @@ func (r *Record) append(dst []byte, segment uint64, group J) []byte {
 		dst = append(dst, c.Table[:]...)
 		dst = le.AppendUint32(dst, uint32(c.Kind))
 		dst = le.AppendUint64(dst, c.Value)
+	}
+	if r.Kind == Start {
+		dst = le.AppendUint32(dst, uint32(len(r.Ends)))
+		for _, e := range r.Ends {
+			dst = append(dst, e.Table[:]...)
+			dst = append(dst, e.Shard[:]...)
+			dst = le.AppendUint64(dst, e.Position)
+		}
 	}
 	le.PutUint32(dst[at+4:], crc32.Checksum(dst[at+8:], castagnoli))
 	if rest := (len(dst) - at) % blockBytes; rest != 0 {
@@ -181,6 +204,12 @@ func decode(object string, off int64, b []byte, h header) (r Record, ok bool, er
 	counters := d.count(counterBytes)
 	for range counters {
 		r.Counters = append(r.Counters, Counter{Table: d.id(), Kind: CounterKind(d.u32()), Value: d.u64()})
+	}
+	if r.Kind == Start && len(d.b) > 0 { // a segment of format 1 has none
+		ends := d.count(endBytes)
+		for range ends {
+			r.Ends = append(r.Ends, End{Table: d.id(), Shard: d.id(), Position: d.u64()})
+		}
 	}
 	if d.short || len(d.b) != 0 {
 		return r, false, errs.Corrupt(object, off, "journal record %d: its body does not add up", h.j)

@@ -72,8 +72,16 @@ func (w *Writer) create(want, need int64) (*logfile.File, error) {
 	return f, err
 }
 
+// Hold makes the newest segment grow where a new one would be begun, so that no other file changes, or ends that. A segment
+// of 2 GiB grows no more.
+func (w *Writer) Hold(on bool) {
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
+	w.held.Store(on)
+}
+
 // Low reports that the current segment is half full and no file waits to follow it.
-func (w *Writer) Low() bool { return w.low.Load() }
+func (w *Writer) Low() bool { return w.low.Load() && !w.held.Load() }
 
 // Prepare makes the file of the next segment, so that no append has to wait for it. Nothing is done if one waits
 // already. errs.ErrNoSpace: the journal goes on in what it has.
@@ -103,12 +111,12 @@ func (w *Writer) Prepare(context.Context) error {
 }
 
 // Release says durably, by a start record, that records before from are no longer needed, and recycles the segments
-// that hold only such. counters go into the start record, whose number is returned.
-func (w *Writer) Release(ctx context.Context, from J, counters []Counter) (J, error) {
+// that hold only such. counters and ends go into the start record, whose number is returned.
+func (w *Writer) Release(ctx context.Context, from J, counters []Counter, ends []End) (J, error) {
 	if from == 0 || from > w.Next() {
 		return 0, fmt.Errorf("release journal up to %d, next is %d: %w", from, w.Next(), errs.ErrInvalid)
 	}
-	j, err := w.Append(ctx, &Record{Kind: Start, From: from, Counters: counters})
+	j, err := w.Append(ctx, &Record{Kind: Start, From: from, Counters: counters, Ends: ends})
 	if err != nil {
 		return 0, err
 	}

@@ -138,7 +138,7 @@ func TestSizeOfSegments(t *testing.T) {
 
 func release(t *testing.T, w *Writer, from J) {
 	t.Helper()
-	_, err := w.Release(t.Context(), from, nil)
+	_, err := w.Release(t.Context(), from, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, from, w.From())
 }
@@ -153,7 +153,7 @@ func TestStartRecordsCarryCounters(t *testing.T) {
 	}
 	from := w.Next()
 	carried := []Counter{{Table: [16]byte{1}, Kind: RowID, Value: 77}}
-	j, err := w.Release(t.Context(), from, carried)
+	j, err := w.Release(t.Context(), from, carried, nil)
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	w, got, err := openAll(fs)

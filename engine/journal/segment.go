@@ -14,11 +14,11 @@ import (
 
 // Layout of a segment's first block, little-endian; the rest of the block is not looked at:
 //
-//	 0 8 bytes "LSQLJRNL"   8 u32 format (1)   12 u32 crc32c over bytes 16…32
+//	 0 8 bytes "LSQLJRNL"   8 u32 format (2)   12 u32 crc32c over bytes 16…32
 //	16 u64 segment id      24 u64 first J the segment may hold
 const (
 	segmentMagic       = "LSQLJRNL"
-	segmentFormat      = 1
+	segmentFormat      = 2 // 1: start records without ends
 	segmentHeaderBytes = 32
 )
 
@@ -59,7 +59,7 @@ func (s *segment) readHeader() (ok bool, err error) {
 	if string(b[:8]) != segmentMagic || le.Uint32(b[12:]) != crc32.Checksum(b[16:], castagnoli) {
 		return false, nil
 	}
-	if v := le.Uint32(b[8:]); v != segmentFormat {
+	if v := le.Uint32(b[8:]); v == 0 || v > segmentFormat {
 		return false, fmt.Errorf("%s: journal format %d: %w", s.file.Name(), v, errs.ErrNewerFormat)
 	}
 	s.id, s.first = le.Uint64(b[16:]), J(le.Uint64(b[24:]))

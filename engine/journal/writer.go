@@ -59,7 +59,10 @@ type Writer struct {
 	unsynced J
 	from     J // of the newest start record
 
-	low atomic.Bool // see Low
+	ends []End // of the newest start record that Open found
+
+	low  atomic.Bool // see Low
+	held atomic.Bool // see Hold; changes under turn
 
 	buf    []byte // scratch of write
 	cur    *segment
@@ -120,6 +123,7 @@ func (w *Writer) recover(visit func(Record) error) error {
 		err := s.scan(func(r Record) error {
 			if r.Kind == Start {
 				from = max(from, r.From)
+				w.ends = r.Ends // of the newest: each names them all
 			}
 			return nil
 		})
@@ -182,6 +186,9 @@ func (w *Writer) Next() J {
 	defer w.mu.Unlock()
 	return w.next
 }
+
+// Ends returns the ends of WALs that the newest start record named when the journal was opened.
+func (w *Writer) Ends() []End { return w.ends }
 
 // Append makes the record durable and returns its number (also in r.J). Records of concurrent callers share a
 // sync. r must not be changed until Append returns. A context that ends before the record is queued leaves
@@ -325,6 +332,12 @@ func (w *Writer) write(group []*waiter) error {
 	size := int64(0)
 	for _, m := range group {
 		size += m.r.blocks()
+	}
+	if w.cur != nil && w.held.Load() && w.off+size > w.cur.file.Size() {
+		err := w.cur.file.Extend(max(w.o.SegmentBytes, size))
+		if err != nil && !errors.Is(err, errs.ErrLimit) {
+			return fmt.Errorf("longer journal segment: %w", err)
+		}
 	}
 	if w.cur == nil || w.off+size > w.cur.file.Size() {
 		if err := w.roll(size, next); err != nil {

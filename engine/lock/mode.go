@@ -70,10 +70,11 @@ type Kind uint8
 
 // Kinds of resources.
 const (
-	Row   Kind = iota // a row of a table, by its key
-	Table             // the rows of a table as a whole
-	Meta              // the definition of a table, by its name
-	Named             // a name that applications agree on
+	Row    Kind = iota // a row of a table, by its key
+	Table              // the rows of a table as a whole
+	Meta               // the definition of a table, by its name
+	Named              // a name that applications agree on
+	Server             // the server as a whole
 )
 
 // Resource names what is locked. The key is opaque; two resources are the same if all parts are equal. The manager
@@ -93,6 +94,7 @@ const (
 	Statement                // when the statement ends
 	Session                  // when the session says so, as for LOCK TABLES
 	Advisory                 // one by one, or when the session ends
+	Instance                 // when the session says so, as for LOCK INSTANCE
 
-	scopeCount = int(Advisory) + 1
+	scopeCount = int(Instance) + 1
 )

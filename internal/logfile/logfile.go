@@ -105,7 +105,7 @@ func (d *Dir) Create(slot int, size int64) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create log file %s: %w", name, noSpace(err))
 	}
-	lf := &File{f: f, name: name, size: size}
+	lf := newFile(f, name, size)
 	if err := lf.zero(); err != nil {
 		// Why removed: on a full disk it would hold the space that others need to make room.
 		return nil, errors.Join(err, f.Close(), d.Remove(slot))
@@ -135,7 +135,7 @@ func (d *Dir) Open(slot int) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("log file %s: %w", name, err), f.Close())
 	}
-	return &File{f: f, name: name, size: info.Size()}, nil
+	return newFile(f, name, info.Size()), nil
 }
 
 // Remove deletes the file of a slot; an absent one is not an error. It may come back after a crash.
@@ -172,15 +172,21 @@ func noSpace(err error) error {
 type File struct {
 	f      vfs.File
 	name   string
-	size   int64
+	size   atomic.Int64
 	broken atomic.Bool
+}
+
+func newFile(f vfs.File, name string, size int64) *File {
+	lf := &File{f: f, name: name}
+	lf.size.Store(size)
+	return lf
 }
 
 // Name returns the path of the file, for messages.
 func (f *File) Name() string { return f.name }
 
 // Size returns the length in bytes.
-func (f *File) Size() int64 { return f.size }
+func (f *File) Size() int64 { return f.size.Load() }
 
 // ReadAt fills p from offset off; io.ErrUnexpectedEOF beyond the end.
 func (f *File) ReadAt(p []byte, off int64) error {
@@ -199,13 +205,37 @@ func (f *File) WriteAt(p []byte, off int64) error {
 	if f.broken.Load() {
 		return fmt.Errorf("write %s: %w", f.name, errs.ErrSync)
 	}
-	if off < 0 || off+int64(len(p)) > f.size {
-		return fmt.Errorf("write %s: %d bytes at %d of %d: %w", f.name, len(p), off, f.size, errs.ErrLimit)
+	if off < 0 || off+int64(len(p)) > f.Size() {
+		return fmt.Errorf("write %s: %d bytes at %d of %d: %w", f.name, len(p), off, f.Size(), errs.ErrLimit)
 	}
 	if _, err := f.f.WriteAt(p, off); err != nil {
 		f.broken.Store(true)
 		return fmt.Errorf("write %s at %d: %w: %w", f.name, off, errs.ErrSync, err)
 	}
+	return nil
+}
+
+// Extend makes the file longer by some bytes of zeros, durably. errs.ErrNoSpace if there is no room, errs.ErrLimit beyond
+// 2 GiB: the file stays as it is then.
+func (f *File) Extend(by int64) error {
+	size := f.Size()
+	if by <= 0 || size+by > fileBytesMax {
+		return fmt.Errorf("extend %s by %d bytes: %w", f.name, by, errs.ErrLimit)
+	}
+	if f.broken.Load() {
+		return fmt.Errorf("extend %s: %w", f.name, errs.ErrSync)
+	}
+	piece := make([]byte, min(int64(zeroPiece), by))
+	for off := size; off < size+by; off += int64(len(piece)) {
+		if _, err := f.f.WriteAt(piece[:min(int64(len(piece)), size+by-off)], off); err != nil {
+			return fmt.Errorf("extend %s: %w", f.name, noSpace(err))
+		}
+	}
+	if err := f.f.Sync(); err != nil { // Durable: the blocks and the length
+		f.broken.Store(true)
+		return fmt.Errorf("extend %s: %w: %w", f.name, errs.ErrSync, err)
+	}
+	f.size.Store(size + by)
 	return nil
 }
 
@@ -226,9 +256,10 @@ func (f *File) Close() error { return f.f.Close() }
 
 // zero writes the whole file and syncs data and length.
 func (f *File) zero() error {
-	piece := make([]byte, min(int64(zeroPiece), f.size))
-	for off := int64(0); off < f.size; off += int64(len(piece)) {
-		n := min(int64(len(piece)), f.size-off)
+	size := f.Size()
+	piece := make([]byte, min(int64(zeroPiece), size))
+	for off := int64(0); off < size; off += int64(len(piece)) {
+		n := min(int64(len(piece)), size-off)
 		if _, err := f.f.Write(piece[:n]); err != nil {
 			return fmt.Errorf("preallocate %s: %w", f.name, noSpace(err))
 		}
