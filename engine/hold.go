@@ -68,7 +68,16 @@ func (s *Session) InstanceShared(ctx context.Context, wait time.Duration) error 
 	return s.e.locks.LockFor(ctx, s.owner, instanceResource, lock.IX, lock.Statement, wait)
 }
 
+// LockDefinitions keeps statements that define tables from beginning, until the locks of lock.Session are released. Errors as
+// lock.Manager.LockFor.
+func (s *Session) LockDefinitions(ctx context.Context, wait time.Duration) error {
+	return s.e.locks.LockFor(ctx, s.owner, instanceResource, lock.S, lock.Session, wait)
+}
+
 var instanceResource = lock.Resource{Kind: lock.Server}
+
+// InstanceLocked reports whether a session has LockInstance.
+func (e *Engine) InstanceLocked() bool { return e.hold.on.Load() }
 
 func (e *Engine) holdFiles(ctx context.Context) error {
 	if err := e.changeable(); err != nil {

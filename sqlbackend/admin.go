@@ -30,6 +30,7 @@ type adminStatement struct {
 	op       adminOp
 	tables   sqlparser.TableNames
 	extended bool // CHECK TABLE … EXTENDED
+	readLock bool // FLUSH TABLES … WITH READ LOCK
 }
 
 // injectAdmin returns a function that makes an admin statement an AST the frontend accepts: it plans to an adminNode.
@@ -115,6 +116,14 @@ func (n *adminNode) RowIter(ctx *sql.Context, _ sql.Row) (sql.RowIter, error) {
 		}
 		if len(ids) == 0 {
 			ids = nil
+		}
+		if n.readLock {
+			if err := connOf(ctx).readLock(ctx, n.tables); err != nil {
+				return nil, err
+			}
+			if n.engine.InstanceLocked() {
+				return sql.RowsToRowIter(sql.NewRow(types.NewOkResult(0))), nil // nothing can be flushed now, and the lock is what counts
+			}
 		}
 		if err := n.engine.FlushTables(ctx, ids); err != nil {
 			return nil, fmt.Errorf("flush tables: %w", err)

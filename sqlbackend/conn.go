@@ -31,6 +31,7 @@ type Conn struct {
 	locks          *engine.Session        // all locks of the connection
 	temps          *temporaryTables       // nil until the first is made
 	tables         map[string]lockedTable // LOCK TABLES, by alias; nil if not in force
+	readLocked     bool                   // FLUSH TABLES WITH READ LOCK is in force
 	next           nextTransaction        // what SET TRANSACTION said of the next transaction
 	chain          *engine.TxnOptions     // COMMIT AND CHAIN: what the transaction was begun with that follows
 	leave          bool                   // COMMIT RELEASE: the connection is to be closed
@@ -93,7 +94,7 @@ func (c *Conn) SessionEnd() {
 	c.mu.Unlock()
 	c.closeReaders()
 	c.SetTransaction(nil)
-	c.tables = nil
+	c.tables, c.readLocked = nil, false
 	if c.locks != nil {
 		c.locks.Close()
 	}

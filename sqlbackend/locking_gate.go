@@ -233,6 +233,9 @@ func (c *Conn) admit(ctx *sql.Context) error {
 	case unlocksTables:
 		return c.unlockTables(ctx)
 	case beginsTransaction:
+		if c.readLocked {
+			return nil
+		}
 		return c.unlockTables(ctx)
 	case endsTransaction:
 		return nil
@@ -241,6 +244,9 @@ func (c *Conn) admit(ctx *sql.Context) error {
 		if err := c.checkLocked(ctx, uses); err != nil {
 			return err
 		}
+	}
+	if err := c.checkReadLocked(ctx, uses); err != nil {
+		return err
 	}
 	if changesFiles(c.stmt.marked) {
 		if err := c.shareInstance(ctx); err != nil {
@@ -373,6 +379,9 @@ func (c *Conn) touch(ctx *sql.Context, db, table string) error {
 		return c.stmt.refused
 	}
 	if c.locks.MetaHeld(db, table) != lock.None {
+		if c.readLocked && c.stmt.current {
+			return errReadLocked()
+		}
 		return nil
 	}
 	mode := lock.IS
@@ -472,15 +481,15 @@ func (c *Conn) lockTables(ctx *sql.Context, uses []tableUse) error {
 	return nil
 }
 
-// unlockTables ends LOCK TABLES, if it is in force, and commits then.
+// unlockTables ends LOCK TABLES or FLUSH TABLES WITH READ LOCK, if one is in force, and commits then.
 func (c *Conn) unlockTables(ctx *sql.Context) error {
-	if c.tables == nil {
+	if c.tables == nil && !c.readLocked {
 		return nil
 	}
 	if err := c.implicitCommit(ctx); err != nil {
 		return err
 	}
-	c.tables = nil
+	c.tables, c.readLocked = nil, false
 	c.locks.Release(lock.Session)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/dolthub/vitess/go/mysql"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
+	"lancesql/engine/lock"
 	"lancesql/internal/errs"
 )
 
@@ -45,7 +46,7 @@ func changesFiles(stmt sqlparser.Statement) bool {
 		return true
 	case sqlparser.InjectedStatement:
 		n, ok := s.Statement.(*adminNode)
-		return ok && (n.op == adminFlush || n.op == adminOptimize)
+		return ok && (n.op == adminFlush && !n.readLock || n.op == adminOptimize)
 	}
 	return false
 }
@@ -56,10 +57,60 @@ func (c *Conn) shareInstance(ctx *sql.Context) error {
 	if !c.inCommand() {
 		return nil // Why: nobody would say when the statement has ended
 	}
+	if c.readLocked && c.stmt.kind == commitsFirst {
+		return errReadLocked()
+	}
 	c.stmt.ddl = true
 	err := c.locks.InstanceShared(ctx, c.metaWait())
 	if errors.Is(err, errs.ErrConflict) {
-		return mysql.NewSQLError(1223, "HY000", "Can't execute the query because you have a conflicting read lock")
+		return errReadLocked()
 	}
 	return err
+}
+
+func errReadLocked() error {
+	return mysql.NewSQLError(1223, "HY000", "Can't execute the query because you have a conflicting read lock")
+}
+
+// readLock is FLUSH TABLES WITH READ LOCK: nobody writes to a table or defines one until UNLOCK TABLES. With names it is LOCK
+// TABLES … READ of those.
+func (c *Conn) readLock(ctx *sql.Context, tables sqlparser.TableNames) error {
+	if len(tables) > 0 {
+		var w useWalk
+		for _, t := range tables {
+			w.add(sqlparser.TableName{DbQualifier: sqlparser.NewTableIdent(databaseOf(ctx, t)), Name: t.Name}, "", lock.S)
+		}
+		return c.lockTables(ctx, w.uses)
+	}
+	if c.tables != nil { // as MySQL: a lock on all tables would wait for those of its own session
+		return mysql.NewSQLError(1192, "HY000", "Can't execute the given command because you have active locked tables or an active transaction")
+	}
+	wait := c.metaWait()
+	err := c.locks.LockDefinitions(ctx, wait)
+	for _, d := range c.provider.engine.Catalog().Databases() {
+		for _, t := range d.Tables() {
+			if err == nil {
+				err = c.locks.LockMeta(ctx, d.Name, t.Name, lock.S, lock.Session, wait)
+			}
+		}
+	}
+	if err != nil {
+		c.locks.Release(lock.Session)
+		return err
+	}
+	c.readLocked = true
+	return nil
+}
+
+// checkReadLocked refuses a statement that writes while its session has FLUSH TABLES WITH READ LOCK.
+func (c *Conn) checkReadLocked(ctx *sql.Context, uses []tableUse) error {
+	if !c.readLocked {
+		return nil
+	}
+	for _, u := range uses {
+		if u.mode != lock.IS && u.mode != lock.None && c.isStored(u) && !c.isTemporary(ctx, u) {
+			return errReadLocked()
+		}
+	}
+	return nil
 }

@@ -356,10 +356,11 @@ func (s *tokens) flush() (adminStatement, bool) {
 		}
 	}
 	switch {
-	case s.take(sqlparser.WITH): // accepted without the lock: the rows of the tables are in their base tables then
+	case s.take(sqlparser.WITH):
 		if !s.take(sqlparser.READ) || !s.take(sqlparser.LOCK) {
 			return adminStatement{}, false
 		}
+		stmt.readLock = true
 	case len(stmt.tables) > 0 && s.take(sqlparser.FOR):
 		if !s.takeWord("export") {
 			return adminStatement{}, false

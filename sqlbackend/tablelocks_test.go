@@ -194,6 +194,50 @@ func TestDisconnectFreesAll(t *testing.T) {
 	require.Less(t, time.Since(began), 2*time.Second)
 }
 
+// FLUSH TABLES WITH READ LOCK: everybody reads, nobody writes.
+func TestGlobalReadLock(t *testing.T) {
+	for name, script := range map[string]string{
+		"writers wait": `
+			A: FLUSH TABLES WITH READ LOCK
+			A: SELECT COUNT(*) FROM t JOIN u -> 0
+			A: UPDATE t SET v = 1 WHERE id = 1 -> error 1223
+			A: CREATE TABLE w (id INT) -> error 1223
+			A: DROP TABLE t -> error 1223
+			B: SELECT COUNT(*) FROM t -> 3
+			B: SET lock_wait_timeout = 1
+			B: UPDATE t SET v = 1 WHERE id = 1 -> error 1205
+			B: CREATE TABLE w (id INT) -> error 1205
+			B: FLUSH TABLES WITH READ LOCK
+			B: UNLOCK TABLES
+			A: BEGIN
+			B: SET lock_wait_timeout = 100
+			B& UPDATE t SET v = 12 WHERE id = 1
+			A: SELECT COUNT(*) FROM u -> 0
+			A: COMMIT
+			A: UNLOCK TABLES
+			B? -> ok
+			A: SELECT v FROM t WHERE id = 1 -> 12
+			A: UPDATE t SET v = 13 WHERE id = 1`,
+		"waits for writers": `
+			A: BEGIN
+			A: UPDATE t SET v = 12 WHERE id = 1
+			B& FLUSH TABLES WITH READ LOCK
+			A: COMMIT
+			B? -> ok
+			B: SELECT v FROM t WHERE id = 1 -> 12`,
+		"of some tables": `
+			A: FLUSH TABLES t WITH READ LOCK
+			A: UPDATE t SET v = 1 WHERE id = 1 -> error 1099
+			A: SELECT COUNT(*) FROM u -> error 1100
+			B: INSERT INTO u VALUES (1, 1)
+			A: FLUSH TABLES WITH READ LOCK -> error 1192
+			A: UNLOCK TABLES
+			A: SELECT COUNT(*) FROM u -> 1`,
+	} {
+		t.Run(name, func(t *testing.T) { runSteps(t, "", script) })
+	}
+}
+
 // LOCK INSTANCE FOR BACKUP: rows are read and written, what changes files waits.
 func TestInstanceLock(t *testing.T) {
 	for name, script := range map[string]string{
