@@ -26,7 +26,7 @@ func newFloor(b *testing.B) *floor {
 	b.Helper()
 	d, err := logfile.OpenDisk(filepath.Join(b.TempDir(), "floor"))
 	require.NoError(b, err)
-	f, err := d.Create(0, 64<<20)
+	f, err := d.Create(0, 64<<20, 0)
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = f.Close() })
 	return &floor{f: f, buf: make([]byte, 4096)}

@@ -184,7 +184,7 @@ func newFloor(dir string) (*floor, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := d.Create(0, 64<<20)
+	f, err := d.Create(0, 64<<20, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -59,17 +59,30 @@ func (w *Writer) roll(size int64, first J) error {
 // smallSegmentBytes is the size of a segment where the disk has no room for a whole one.
 const smallSegmentBytes = 1 << 20
 
-// create makes the file of a segment, a small one where the disk has no room for a whole one, but at least of the size
+// create makes the file of a segment, a small one where the disk has no room for two whole ones, but at least of the size
 // that is needed. Why: on a nearly full disk commits go on, and leave room for what frees some.
 func (w *Writer) create(want, need int64) (*logfile.File, error) {
-	f, err := w.dir.Create(w.nextNo, want)
-	for _, smaller := range []int64{smallSegmentBytes, need} {
-		if smaller = max(smaller, need); errors.Is(err, errs.ErrNoSpace) && smaller < want {
-			want = smaller
-			f, err = w.dir.Create(w.nextNo, want)
+	f, err := w.dir.Create(w.nextNo, want, want)
+	for _, smaller := range []int64{max(smallSegmentBytes, need), need} {
+		if errors.Is(err, errs.ErrNoSpace) && smaller <= want {
+			f, err = w.dir.Create(w.nextNo, smaller, 0)
 		}
 	}
 	return f, err
+}
+
+// grow makes the current segment longer, by as much as a segment has or, where the disk has no room for it, less.
+func (w *Writer) grow(need int64) error {
+	err := w.cur.file.Extend(max(w.o.SegmentBytes, need), w.o.SegmentBytes)
+	for _, smaller := range []int64{max(smallSegmentBytes, need), need} {
+		if errors.Is(err, errs.ErrNoSpace) {
+			err = w.cur.file.Extend(smaller, 0)
+		}
+	}
+	if errors.Is(err, errs.ErrLimit) {
+		return nil // a new one is begun
+	}
+	return err
 }
 
 // Hold makes the newest segment grow where a new one would be begun, so that no other file changes, or ends that. A segment
@@ -96,7 +109,7 @@ func (w *Writer) Prepare(context.Context) error {
 		w.low.Store(false)
 		return nil
 	}
-	f, err := w.dir.Create(slot, w.o.SegmentBytes)
+	f, err := w.dir.Create(slot, w.o.SegmentBytes, w.o.SegmentBytes)
 	if err == nil {
 		err = f.Close()
 	}

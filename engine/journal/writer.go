@@ -334,8 +334,7 @@ func (w *Writer) write(group []*waiter) error {
 		size += m.r.blocks()
 	}
 	if w.cur != nil && w.held.Load() && w.off+size > w.cur.file.Size() {
-		err := w.cur.file.Extend(max(w.o.SegmentBytes, size))
-		if err != nil && !errors.Is(err, errs.ErrLimit) {
+		if err := w.grow(size); err != nil {
 			return fmt.Errorf("longer journal segment: %w", err)
 		}
 	}

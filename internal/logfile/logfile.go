@@ -94,18 +94,22 @@ func (d *Dir) Slots() ([]int, error) {
 	return slots, nil
 }
 
-// Create makes the file of a slot, size bytes of zeros, durable on return. errs.ErrNoSpace if there is no room,
-// errs.ErrLimit for a size beyond 2 GiB. A file already there is overwritten from its beginning and lengthened.
-func (d *Dir) Create(slot int, size int64) (*File, error) {
+// Create makes the file of a slot, size bytes of zeros, durable on return. errs.ErrNoSpace if there is no room, or if less than
+// spare bytes of the disk would be left; errs.ErrLimit for a size beyond 2 GiB. A file already there is overwritten from its
+// beginning and lengthened.
+func (d *Dir) Create(slot int, size, spare int64) (*File, error) {
 	if size <= 0 || size > fileBytesMax {
 		return nil, fmt.Errorf("log file of %d bytes: %w", size, errs.ErrLimit)
 	}
 	name := d.name(slot)
+	if err := d.room(size + spare); err != nil {
+		return nil, fmt.Errorf("create log file %s: %w", name, err)
+	}
 	f, err := d.fs.Create(name, writeCategory)
 	if err != nil {
 		return nil, fmt.Errorf("create log file %s: %w", name, noSpace(err))
 	}
-	lf := newFile(f, name, size)
+	lf := d.file(f, name, size)
 	if err := lf.zero(); err != nil {
 		// Why removed: on a full disk it would hold the space that others need to make room.
 		return nil, errors.Join(err, f.Close(), d.Remove(slot))
@@ -114,6 +118,15 @@ func (d *Dir) Create(slot int, size int64) (*File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return lf, nil
+}
+
+// room returns errs.ErrNoSpace if the disk is known to have less space. Why asked before anything is written: an attempt that
+// fails takes all the space there is for a while, and others fail for it.
+func (d *Dir) room(bytes int64) error {
+	if usage, err := d.fs.GetDiskUsage(d.path); err == nil && usage.AvailBytes < uint64(bytes) {
+		return fmt.Errorf("%d bytes are wanted, %d are free: %w", bytes, usage.AvailBytes, errs.ErrNoSpace)
+	}
+	return nil
 }
 
 // Open opens the file of a slot for reading and, unless the directory is only looked at, writing; errs.ErrNotFound if there is none.
@@ -135,7 +148,7 @@ func (d *Dir) Open(slot int) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("log file %s: %w", name, err), f.Close())
 	}
-	return newFile(f, name, info.Size()), nil
+	return d.file(f, name, info.Size()), nil
 }
 
 // Remove deletes the file of a slot; an absent one is not an error. It may come back after a crash.
@@ -171,13 +184,14 @@ func noSpace(err error) error {
 // File is one preallocated file. Reads may run beside one writer.
 type File struct {
 	f      vfs.File
+	dir    *Dir
 	name   string
 	size   atomic.Int64
 	broken atomic.Bool
 }
 
-func newFile(f vfs.File, name string, size int64) *File {
-	lf := &File{f: f, name: name}
+func (d *Dir) file(f vfs.File, name string, size int64) *File {
+	lf := &File{f: f, dir: d, name: name}
 	lf.size.Store(size)
 	return lf
 }
@@ -215,15 +229,18 @@ func (f *File) WriteAt(p []byte, off int64) error {
 	return nil
 }
 
-// Extend makes the file longer by some bytes of zeros, durably. errs.ErrNoSpace if there is no room, errs.ErrLimit beyond
-// 2 GiB: the file stays as it is then.
-func (f *File) Extend(by int64) error {
+// Extend makes the file longer by some bytes of zeros, durably. errs.ErrNoSpace if there is no room, or if less than spare bytes
+// of the disk would be left; errs.ErrLimit beyond 2 GiB: the file stays as it is then.
+func (f *File) Extend(by, spare int64) error {
 	size := f.Size()
 	if by <= 0 || size+by > fileBytesMax {
 		return fmt.Errorf("extend %s by %d bytes: %w", f.name, by, errs.ErrLimit)
 	}
 	if f.broken.Load() {
 		return fmt.Errorf("extend %s: %w", f.name, errs.ErrSync)
+	}
+	if err := f.dir.room(by + spare); err != nil {
+		return fmt.Errorf("extend %s: %w", f.name, err)
 	}
 	piece := make([]byte, min(int64(zeroPiece), by))
 	for off := size; off < size+by; off += int64(len(piece)) {
