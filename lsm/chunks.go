@@ -164,10 +164,21 @@ func (f *fullScan) openGeneration(g *generation) chunkReader {
 	if g.mem != nil {
 		return &memReader{scan: f.scan, g: g, chunks: g.mem.Batches(born)}
 	}
-	return &fileReader{scan: f.scan, ds: g.ds, frag: g.frag, ids: g.fieldIDs, tomb: g.fieldIDs[len(g.fieldIDs)-1], to: uint64(born),
-		mask: func(first uint64, rec arrow.RecordBatch) (*arrowx.Mask, error) {
-			return f.generationMask(g, uint32(first), rec.Column(int(rec.NumCols())-1), int(rec.NumRows()))
-		}}
+	run := func(from, to uint64) *fileReader {
+		return &fileReader{scan: f.scan, ds: g.ds, frag: g.frag, ids: g.fieldIDs, tomb: g.fieldIDs[len(g.fieldIDs)-1], from: from, to: to,
+			mask: func(first uint64, rec arrow.RecordBatch) (*arrowx.Mask, error) {
+				return f.generationMask(g, uint32(first), rec.Column(int(rec.NumCols())-1), int(rec.NumRows()))
+			}}
+	}
+	runs, cut := f.runs[g.id]
+	if !cut {
+		return run(0, uint64(born))
+	}
+	r := &runsReader{}
+	for _, part := range runs {
+		r.rest = append(r.rest, run(part.From, part.To))
+	}
+	return r
 }
 
 // generationMask is the rows of a generation alive at the snapshot: not dead, not tombstones, not hidden.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"lancesql/indexes/zonemap"
 	"lancesql/internal/errs"
 	"lancesql/lance/pb"
 	"lancesql/lance/schema"
@@ -122,7 +123,7 @@ func (t *Table) flushOne(ctx context.Context, g *generation) error {
 	end := sh.ends[g.number]
 	t.mu.Unlock()
 	dir := fmt.Sprintf("%08x_gen_%d", t.o.Random(), g.number)
-	ds, keyBytes, err := t.writeGeneration(ctx, g, sh.dir.path+"/"+dir)
+	ds, keyBytes, zones, err := t.writeGeneration(ctx, g, sh.dir.path+"/"+dir)
 	if err != nil {
 		t.discard(ctx, sh.dir.path+"/"+dir)
 		return err
@@ -131,6 +132,7 @@ func (t *Table) flushOne(ctx context.Context, g *generation) error {
 	if err != nil {
 		return err
 	}
+	flushed.zones.columns = zones
 	recorded := ""
 	m, err := sh.dir.update(ctx, uint64(sh.epoch), func(m *pb.ShardManifest) error {
 		for _, have := range m.FlushedGenerations {
@@ -191,16 +193,17 @@ func (t *Table) recorded(ctx context.Context, g *generation, dir string) (*gener
 	return flushed, m, err
 }
 
-// writeGeneration writes the dataset and the sidecars of a generation. keyBytes is the size of its keys as arrays.
-func (t *Table) writeGeneration(ctx context.Context, g *generation, root string) (ds *table.Dataset, keyBytes uint64, err error) {
+// writeGeneration writes the dataset and the sidecars of a generation. keyBytes is the size of its keys as arrays, zones are by
+// physical column.
+func (t *Table) writeGeneration(ctx context.Context, g *generation, root string) (ds *table.Dataset, keyBytes uint64, zones map[int]*zonemap.Segment, err error) {
 	v, err := t.newest()
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	defer t.release(v)
 	s, err := t.generationSchema(v.base.ds.Schema())
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	chunks := g.mem.Batches(g.mem.Rows())
 	batches := make([]arrow.RecordBatch, len(chunks))
@@ -212,20 +215,23 @@ func (t *Table) writeGeneration(ctx context.Context, g *generation, root string)
 			b.Release()
 		}
 	}()
+	if zones, err = t.zonesOf(v.base, batches); err != nil {
+		return nil, 0, nil, err
+	}
 	if keyBytes, err = t.writeSidecars(ctx, root, batches); err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	list, err := t.writeIndexes(ctx, root, s, batches)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	files, err := v.base.ds.DataVersion()
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	o := table.CreateOptions{Options: table.Options{Clock: t.o.Clock}, Indexes: list, DataVersion: files.String()}
 	ds, err = table.CreateGenerationWith(ctx, t.o.Store, root, s, batches, settledDuplicates(g), o)
-	return ds, keyBytes, err
+	return ds, keyBytes, zones, err
 }
 
 // generationSchema is the base schema, its field ids kept, with non-key columns nullable and the tombstone last.

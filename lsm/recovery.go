@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"lancesql/indexes/pkstore"
+	"lancesql/indexes/zonemap"
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
 	"lancesql/internal/rowkey"
@@ -211,7 +212,7 @@ func (t *Table) flushedForm(gs *genState, ds *table.Dataset) (*generation, error
 	if err != nil {
 		return nil, err
 	}
-	return &generation{genState: gs, ds: ds, frag: ds.Fragments()[0], fieldIDs: ids}, nil
+	return &generation{genState: gs, ds: ds, frag: ds.Fragments()[0], fieldIDs: ids, zones: &generationZones{columns: make(map[int]*zonemap.Segment)}}, nil
 }
 
 // rebuild records which rows a flushed generation replaces: its own older ones, which its deletion vector lists, and

@@ -266,9 +266,10 @@ type fullScan struct {
 	done   bool
 	closed bool
 
-	planned   bool               // pieces and gens are made
-	selection *zonemap.Selection // by zone maps; nil: everything is read
-	chosen    *choice            // by indexes; nil: everything is read
+	planned   bool                         // pieces and gens are made
+	selection *zonemap.Selection           // by zone maps; nil: everything is read
+	chosen    *choice                      // by indexes; nil: everything is read
+	runs      map[SourceID][]zonemap.Range // of generations, by zone maps; of others everything is read
 	pruning   Pruning
 }
 

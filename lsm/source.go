@@ -139,8 +139,9 @@ type generation struct {
 	mem       *memtable.MemTable // nil once flushed
 	ds        *table.Dataset     // nil until flushed
 	frag      *table.Fragment
-	fieldIDs  []int32         // physical columns, then the tombstone column
-	graves    *roaring.Bitmap // delete rows; nil for a MemTable
+	fieldIDs  []int32          // physical columns, then the tombstone column
+	graves    *roaring.Bitmap  // delete rows; nil for a MemTable
+	zones     *generationZones // of a flushed one
 }
 
 // newestFirst is the generations of a shard in the order in which a look-up visits them.

@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"lancesql/indexes/zonemap"
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
 	"lancesql/internal/predicate"
@@ -135,7 +136,9 @@ func (sc *scan) keptBy(spec ScanSpec) (func(Location) bool, error) {
 	return func(l Location) bool {
 		if l.Source != 0 {
 			rows, few := f.chosen.of(l.Source)
-			return gens[l.Source] && (!few || rows.Contains(uint32(l.Addr)))
+			runs, cut := f.runs[l.Source]
+			in := func(r zonemap.Range) bool { return uint64(l.Addr) >= r.From && uint64(l.Addr) < r.To }
+			return gens[l.Source] && (!few || rows.Contains(uint32(l.Addr))) && (few || !cut || slices.ContainsFunc(runs, in))
 		}
 		off := l.Addr.Offset()
 		return slices.ContainsFunc(pieces[l.Addr.Fragment()], func(p piece) bool {

@@ -67,8 +67,27 @@ func (f *fullScan) planGenerations() error {
 		return err
 	}
 	for o, gens := range f.s.v.gens {
-		if all || slices.Contains(shards, o) {
-			f.gens = append(f.gens, gens...)
+		if !all && !slices.Contains(shards, o) {
+			continue
+		}
+		for _, g := range gens {
+			if f.spec.Filter == nil || g.mem != nil {
+				f.gens = append(f.gens, g)
+				continue
+			}
+			runs, whole, err := f.pruneGeneration(g)
+			if err != nil {
+				return err
+			}
+			if !whole {
+				if f.runs == nil {
+					f.runs = make(map[SourceID][]zonemap.Range)
+				}
+				f.runs[g.id] = runs
+			}
+			if whole || len(runs) > 0 {
+				f.gens = append(f.gens, g)
+			}
 		}
 	}
 	return nil
@@ -138,6 +157,10 @@ func (f *fullScan) countPlan() {
 		few, ok := f.chosen.of(g.id)
 		if ok {
 			st.Expected += few.GetCardinality()
+		} else if runs, cut := f.runs[g.id]; cut {
+			for _, r := range runs {
+				st.Expected += r.To - r.From
+			}
 		} else {
 			st.Expected += uint64(g.births.At(f.s.s))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/apache/arrow-go/v18/arrow"
@@ -77,6 +78,18 @@ func Open(ctx context.Context, dir store.Dir, spec Spec) (*Segment, error) {
 	}
 	s.finish()
 	return s, nil
+}
+
+// InMemory is a segment over one fragment that was never written.
+func InMemory(fragment uint32, stats *Stats) *Segment {
+	s := &Segment{typ: stats.typ, rowsPerZone: stats.rowsPerZone, zones: stats.zones}
+	s.zones.fragment = slices.Repeat([]uint32{fragment}, stats.zones.len())
+	if stats.nulls != nil {
+		s.nulls = rowaddr.NewTreemap()
+		s.nulls.AddOffsets(fragment, stats.nulls)
+	}
+	s.finish()
+	return s
 }
 
 // finish derives what searches use.
