@@ -141,7 +141,7 @@ func (c *coster) filtered(ctx *sql.Context, in *estimate, filters []sql.Expressi
 	src, rows := in.sources[0], in.rows
 	before := c.stats.distinct(src.table, src.rows, src.bound)
 	src.bound = append([]int(nil), src.bound...)
-	for _, e := range conjuncts(ctx, filters) {
+	for _, e := range src.together(ctx, conjuncts(ctx, filters)) {
 		if column, _ := src.equality(ctx, e); column >= 0 {
 			src.bound = append(src.bound, column)
 			continue
@@ -260,7 +260,7 @@ func (c *coster) reading(ctx *sql.Context, g *memo.ExprGroup) float64 {
 func (c *coster) access(ctx *sql.Context, src source, filters []sql.Expression) float64 {
 	best := src.rows + 1
 	bounds := map[int]float64{}
-	for _, e := range filters {
+	for _, e := range src.together(ctx, filters) {
 		if column, _ := src.equality(ctx, e); column >= 0 {
 			src.bound = append(src.bound, column)
 		} else if column := src.rangeOf(e); column >= 0 {

@@ -3,6 +3,7 @@ package sqlbackend
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
@@ -113,6 +114,16 @@ func leadingOf(x *Index, columns []int) int {
 	return len(x.columns)
 }
 
+// indexNamed is the index of that id among wholeIndexes; nil if there is none.
+func (t *tableInfo) indexNamed(id string) *Index {
+	for _, x := range t.wholeIndexes() {
+		if strings.EqualFold(x.ID(), id) {
+			return x
+		}
+	}
+	return nil
+}
+
 // wholeIndexes is the indexes over whole columns that can be searched, the primary key first.
 func (t *tableInfo) wholeIndexes() []*Index {
 	var out []*Index
@@ -139,6 +150,9 @@ func (t *tableInfo) uniqueWithin(columns []int) bool {
 
 // passing estimates the part of a table's rows a condition leaves that is no equality.
 func (s *statistics) passing(ctx *sql.Context, src *source, e sql.Expression) float64 {
+	if part, ok := s.spread(ctx, src, e); ok {
+		return part
+	}
 	switch e := e.(type) {
 	case *expression.And:
 		return s.passing(ctx, src, e.LeftChild) * s.passing(ctx, src, e.RightChild)
@@ -225,9 +239,30 @@ func (src *source) inList(e sql.Expression) (column, n int) {
 	return src.field(in.Left()), len(list)
 }
 
+// together joins the conditions that bound the same column, which say more together than one by one.
+func (src *source) together(ctx *sql.Context, list []sql.Expression) []sql.Expression {
+	var out []sql.Expression
+	at := map[int]int{}
+	for _, e := range list {
+		c := src.rangeOf(e)
+		if i, seen := at[c]; c >= 0 && seen {
+			out[i] = expression.NewAnd(out[i], e)
+			continue
+		}
+		at[c] = len(out)
+		out = append(out, e)
+	}
+	return out
+}
+
 // rangeOf returns the column a condition bounds, as an index can use it; -1 if there is none.
 func (src *source) rangeOf(e sql.Expression) int {
 	switch e := e.(type) {
+	case *expression.And:
+		if l, r := src.rangeOf(e.LeftChild), src.rangeOf(e.RightChild); l == r {
+			return l
+		}
+		return -1
 	case *expression.Between:
 		return src.field(e.Val)
 	case *expression.LessThan, *expression.LessThanOrEqual, *expression.GreaterThan, *expression.GreaterThanOrEqual:

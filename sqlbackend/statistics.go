@@ -14,7 +14,7 @@ import (
 )
 
 // statistics is what the planner knows about tables: how many rows they have, and what ANALYZE TABLE found in their indexes.
-// Histograms are lost when the server stops, counts are kept (keptStatistic). Safe for concurrent use.
+// It is kept (keptStatistic). Safe for concurrent use.
 //
 // Why not the frontend's: it has no lock, divides by zero for an empty table, and takes every value for a different one.
 type statistics struct {

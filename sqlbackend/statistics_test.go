@@ -112,3 +112,50 @@ func TestStatisticsAreKept(t *testing.T) {
 	reopen()
 	require.Equal(t, "1000", ask("SELECT COUNT(*) FROM large WHERE n = 1"))
 }
+
+// TestHistograms: what ANALYZE TABLE saw of how values are spread decides how many rows a range is thought to have, also after a
+// restart and for all kinds of keys.
+func TestHistograms(t *testing.T) {
+	w := newWorld(t)
+	ask := func(q string) string {
+		sch, rows, err := w.conn("c1").exec(t.Context(), q)
+		require.NoError(t, err, q)
+		return strings.TrimSpace(format(sch, rows, nil, nil))
+	}
+	ask("CREATE TABLE t (id INT PRIMARY KEY, n INT, s VARCHAR(40) COLLATE utf8mb4_bin, d DATETIME, p DECIMAL(10,2), KEY (n), KEY (s), KEY (d), KEY (p))")
+	ask("CREATE TABLE small (id INT PRIMARY KEY, n INT)")
+	var rows []string
+	for i := range 2000 {
+		n := i % 20 // most rows have small values
+		if i%100 == 0 {
+			n = 1000 + i
+		}
+		rows = append(rows, fmt.Sprintf("(%d, %d, 's%06d', '2024-01-01 00:00:00' + INTERVAL %d MINUTE, %d.25)", i, n, n, n, n))
+	}
+	ask("INSERT INTO t VALUES " + strings.Join(rows, ", "))
+	rows = nil
+	for i := range 100 {
+		rows = append(rows, fmt.Sprintf("(%d, %d)", i, i))
+	}
+	ask("INSERT INTO small VALUES " + strings.Join(rows, ", "))
+	// Of few rows of t a hash table is made; else t is looked up for each row of small.
+	readsFew := func(condition string) bool {
+		return !strings.Contains(ask("EXPLAIN FORMAT=TREE SELECT COUNT(*) FROM t JOIN small ON t.id = small.id WHERE "+condition), "keys: small.id")
+	}
+	few := []string{"t.n > 900", "t.n BETWEEN 1500 AND 9999", "t.s >= 's000900'", "t.d > '2024-01-01 15:00:00'", "t.p > 900", "t.n > 900 AND t.n < 5000"}
+	many := []string{"t.n >= 0", "t.n < 900", "t.s < 's000900'", "t.d < '2024-01-01 15:00:00'", "t.p < 900", "t.n >= 0 AND t.n < 900"}
+	require.False(t, readsFew("t.n > 900"), "a third is supposed")
+	ask("ANALYZE TABLE t")
+	for range 2 {
+		for _, c := range few {
+			require.True(t, readsFew(c), c)
+		}
+		for _, c := range many {
+			require.False(t, readsFew(c), c)
+		}
+		w.close(t)
+		w.open(t)
+	}
+	ask("ANALYZE TABLE t DROP HISTOGRAM ON n")
+	require.False(t, readsFew("t.n > 900"))
+}

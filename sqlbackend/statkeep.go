@@ -15,8 +15,7 @@ import (
 )
 
 // What ANALYZE TABLE counted outlives the server: a database keeps it for each table as one of its options in the catalog,
-// named by the table's id, so that it goes with the table through renames and is never that of another one. Histograms are
-// not kept: a range is estimated by them only until the server stops.
+// named by the table's id, so that it goes with the table through renames and is never that of another one.
 
 const statisticsText textKind = "statistics:"
 
@@ -26,6 +25,8 @@ type keptStatistic struct {
 	Columns  []string `json:"columns"`
 	Rows     uint64   `json:"rows"`
 	Distinct uint64   `json:"distinct"`
+
+	Histogram *keptHistogram `json:"histogram,omitempty"` // of a first column
 }
 
 type keptStatistics struct {
@@ -73,7 +74,13 @@ func (s *statistics) kept(t *Table, key statKey) (keptStatistic, bool) {
 func (s *statistics) keep(ctx *sql.Context, t *Table, found []sql.Statistic) error {
 	var all keptStatistics
 	for _, st := range found {
-		all.Found = append(all.Found, keptStatistic{Index: st.Qualifier().Idx, Columns: st.Columns(), Rows: st.RowCount(), Distinct: st.DistinctCount()})
+		k := keptStatistic{Index: st.Qualifier().Idx, Columns: st.Columns(), Rows: st.RowCount(), Distinct: st.DistinctCount()}
+		if len(k.Columns) == 1 {
+			if h, ok := t.keptHistogramOf(ctx, t.info.indexNamed(k.Index), st.LowerBound(), st.Histogram()); ok {
+				k.Histogram = &h
+			}
+		}
+		all.Found = append(all.Found, k)
 	}
 	b, err := json.Marshal(all)
 	if err != nil {
@@ -84,7 +91,7 @@ func (s *statistics) keep(ctx *sql.Context, t *Table, found []sql.Statistic) err
 	})
 }
 
-// drop removes what is kept of columns of an index of a table, or of what begins with them.
+// dropKept removes what is kept of columns of an index of a table, or of all its indexes.
 func (s *statistics) dropKept(ctx *sql.Context, qual sql.StatQualifier, columns []string) error {
 	c := connOf(ctx)
 	if c == nil {
@@ -104,7 +111,7 @@ func (s *statistics) dropKept(ctx *sql.Context, qual sql.StatQualifier, columns 
 			return nil, errs.Corrupt("catalog", -1, "option %q of database %s: %v", name, d.Name, err)
 		}
 		all.Found = slices.DeleteFunc(all.Found, func(f keptStatistic) bool {
-			return strings.EqualFold(f.Index, qual.Index()) && strings.EqualFold(strings.Join(f.Columns, ","), strings.Join(columns, ","))
+			return (qual.Index() == "" || strings.EqualFold(f.Index, qual.Index())) && strings.EqualFold(strings.Join(f.Columns, ","), strings.Join(columns, ","))
 		})
 		b, err := json.Marshal(all)
 		return engine.DatabaseOptions{name: string(b)}, err
