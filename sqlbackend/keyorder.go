@@ -70,6 +70,61 @@ func inKeyOrder(ctx *sql.Context, n sql.Node, alias sql.TableId, by sql.SortCond
 	return nil, false, nil
 }
 
+// orderedChanges is keyOrderBefore for UPDATE and DELETE of one table, which the frontend plans without that rule. With a LIMIT and
+// no condition the rows are read by an index that has their order.
+func orderedChanges(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+	changes := transform.InspectUp(ctx, n, func(_ *sql.Context, n sql.Node) bool {
+		switch n.(type) {
+		case *plan.Update, *plan.DeleteFrom:
+			return true
+		}
+		return false
+	})
+	if !changes {
+		return n, transform.SameTree, nil
+	}
+	return transform.Node(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+		switch n := n.(type) {
+		case *plan.Sort:
+			if child, sorted, err := inKeyOrder(ctx, n.Child, 0, n.SortConditions); err != nil || sorted {
+				return child, transform.NewTree, err
+			}
+		case *plan.Limit:
+			s, ok := n.Child.(*plan.Sort)
+			if !ok {
+				break
+			}
+			child, err := wholeInOrder(ctx, s.Child, s.SortConditions)
+			if err != nil || child == nil {
+				return n, transform.SameTree, err
+			}
+			out, err := n.WithChildren(ctx, child)
+			return out, transform.NewTree, err
+		}
+		return n, transform.SameTree, nil
+	})
+}
+
+// wholeInOrder reads a whole table by an index that has the order; nil if there is none.
+func wholeInOrder(ctx *sql.Context, n sql.Node, by sql.SortConditions) (sql.Node, error) {
+	source, ok := n.(*plan.ResolvedTable)
+	t := tableOf(n)
+	if !ok || t == nil || len(by) == 0 {
+		return nil, nil
+	}
+	for _, x := range t.info.wholeIndexes() {
+		all := make(sql.MySQLRange, len(x.columns))
+		for i, c := range x.columns {
+			all[i] = sql.AllRangeColumnExpr(boundType(t.schema[c].Type))
+		}
+		lookup := sql.NewIndexLookup(x, sql.MySQLRangeCollection{all}, false, false, false, by[0].Order == sql.Descending)
+		if t.hasOrder(ctx, lookup, source.Id(), by) {
+			return plan.NewStaticIndexedAccessForTableNode(ctx, source, lookup)
+		}
+	}
+	return nil, nil
+}
+
 // hasOrder reports whether the rows of a look-up come in an order, or its reverse: by the columns of the index, but for those
 // that have one value in all rows.
 func (t *Table) hasOrder(ctx *sql.Context, lookup sql.IndexLookup, id sql.TableId, by sql.SortConditions) bool {

@@ -280,3 +280,50 @@ func TestKeyOrder(t *testing.T) {
 	check("own writes")
 	ask("ROLLBACK")
 }
+
+// TestOrderedChanges: UPDATE and DELETE … ORDER BY an index, with or without LIMIT, sort nothing and change the rows that MySQL would.
+func TestOrderedChanges(t *testing.T) {
+	w := newWorld(t)
+	c := w.conn("c1")
+	ask := func(q string) string {
+		sch, rows, err := c.exec(t.Context(), q)
+		require.NoError(t, err, q)
+		return strings.TrimSpace(format(sch, rows, nil, nil))
+	}
+	fill := func() {
+		ask("DROP TABLE IF EXISTS q")
+		ask("CREATE TABLE q (id INT PRIMARY KEY, n INT, v INT, KEY nv (n, v))")
+		var rows []string
+		for i := range 100 {
+			v := fmt.Sprint(50 - i)
+			if i%10 == 9 {
+				v = "NULL"
+			}
+			rows = append(rows, fmt.Sprintf("(%d, %d, %s)", i, i%4, v))
+		}
+		ask("INSERT INTO q VALUES " + strings.Join(rows, ", "))
+	}
+	for _, flushed := range []bool{false, true} {
+		for _, one := range []struct{ change, look, want string }{
+			{"DELETE FROM q ORDER BY id LIMIT 3", "SELECT MIN(id), COUNT(*) FROM q", "3 | 97"},
+			{"DELETE FROM q ORDER BY id DESC LIMIT 3", "SELECT MAX(id), COUNT(*) FROM q", "96 | 97"},
+			{"DELETE FROM q WHERE id > 10 ORDER BY id LIMIT 2", "SELECT GROUP_CONCAT(id ORDER BY id) FROM q WHERE id BETWEEN 9 AND 15", "9,10,13,14,15"},
+			{"UPDATE q SET v = 1000 WHERE n = 1 ORDER BY v DESC LIMIT 2", "SELECT GROUP_CONCAT(id ORDER BY id) FROM q WHERE v = 1000", "1,5"},
+			{"UPDATE q SET v = 1000 WHERE n = 1 ORDER BY v LIMIT 2", "SELECT COUNT(*), SUM(id % 20 = 9) FROM q WHERE v = 1000", "2 | 2"}, // NULL comes first
+			{"UPDATE q SET v = 1000 ORDER BY n DESC, v DESC LIMIT 2", "SELECT GROUP_CONCAT(id ORDER BY id) FROM q WHERE v = 1000", "3,7"},
+			{"UPDATE q SET id = id + 1 ORDER BY id DESC", "SELECT MIN(id), MAX(id), COUNT(*), SUM(id) FROM q", "1 | 100 | 100 | 5050"},
+			{"UPDATE q SET id = id + 10 WHERE id >= 50 ORDER BY id DESC", "SELECT MAX(id), COUNT(*), SUM(id) FROM q", "109 | 100 | 5450"},
+		} {
+			fill()
+			if flushed {
+				ask("FLUSH TABLES")
+			}
+			plan := ask("EXPLAIN FORMAT=TREE " + one.change)
+			if one.change != "UPDATE q SET id = id + 1 ORDER BY id DESC" { // all rows, in order or not
+				require.NotContains(t, plan, "Sort", one.change)
+			}
+			ask(one.change)
+			require.Equal(t, one.want, ask(one.look), one.change)
+		}
+	}
+}

@@ -26,6 +26,10 @@ func PushDownRule(ctx *sql.Context, _ *analyzer.Analyzer, n sql.Node, _ *plan.Sc
 	if !n.Resolved() {
 		return n, transform.SameTree, nil
 	}
+	n, ordered, err := orderedChanges(ctx, n)
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
 	anyOrder := orderless(ctx, n)
 	n, pushed, err := transform.NodeWithOpaque(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
 		f, ok := n.(*plan.Filter)
@@ -34,6 +38,7 @@ func PushDownRule(ctx *sql.Context, _ *analyzer.Analyzer, n sql.Node, _ *plan.Sc
 		}
 		return pushFilter(ctx, f, anyOrder)
 	})
+	pushed = pushed && ordered
 	if err != nil || plan.IsDDLNode(n) {
 		return n, pushed, err
 	}
