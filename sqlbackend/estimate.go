@@ -8,8 +8,6 @@ import (
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/transform"
-
-	"lancesql/engine"
 )
 
 // Estimates of the planner: rows of a table, different values of columns, what conditions leave. All of them are guesses;
@@ -97,7 +95,7 @@ func (s *statistics) of(t *Table, x *Index, names []string) (distinct, rows uint
 	s.mu.RLock()
 	st, ok := s.found[key]
 	s.mu.RUnlock()
-	if ok && (st.table == engine.TableID{} || st.table == t.info.entry.ID) {
+	if ok && st.of(t) {
 		return st.DistinctCount(), st.RowCount(), true
 	}
 	k, ok := s.kept(t, key)

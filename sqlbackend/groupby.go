@@ -16,6 +16,7 @@ type operators struct {
 
 	insideTrigger *rowexec.BaseBuilder
 	stock         *rowexec.BaseBuilder // the frontend's own
+	statistics    *statistics
 }
 
 // Build implements sql.NodeExecBuilder; nil, nil declines the node.
@@ -61,7 +62,7 @@ func (o *operators) build1(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIt
 		return &sortIter{child: child, by: s.SortConditions}, nil
 	}
 	if t, ok := n.(*plan.ResolvedTable); ok {
-		return o.infoColumns(ctx, t, row)
+		return o.infoTable(ctx, t, row)
 	}
 	if s, ok := n.(*plan.ShowCreateTable); ok {
 		return o.showCreate(ctx, s, row)

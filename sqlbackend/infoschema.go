@@ -82,17 +82,23 @@ const (
 	infoColumnWidth = 22
 )
 
-// infoColumns is information_schema.columns with what the frontend leaves out or says otherwise about our tables.
-func (o *operators) infoColumns(ctx *sql.Context, n *plan.ResolvedTable, row sql.Row) (sql.RowIter, error) {
+// infoTable is a table of information_schema with what the frontend leaves out or says otherwise.
+func (o *operators) infoTable(ctx *sql.Context, n *plan.ResolvedTable, row sql.Row) (sql.RowIter, error) {
 	c := connOf(ctx)
-	if c == nil || !strings.EqualFold(n.Name(), "columns") || n.SqlDatabase == nil || !strings.EqualFold(n.SqlDatabase.Name(), sql.InformationSchemaDatabaseName) {
+	if c == nil || n.SqlDatabase == nil || !strings.EqualFold(n.SqlDatabase.Name(), sql.InformationSchemaDatabaseName) {
 		return nil, nil
 	}
-	rows, err := o.stock.Build(ctx, n, row)
-	if err != nil {
-		return nil, err
+	switch strings.ToLower(n.Name()) {
+	case "columns":
+		rows, err := o.stock.Build(ctx, n, row)
+		if err != nil {
+			return nil, err
+		}
+		return &infoColumnsIter{RowIter: rows, provider: c.provider}, nil
+	case "column_statistics":
+		return sql.RowsToRowIter(o.statistics.histograms(ctx)...), nil
 	}
-	return &infoColumnsIter{RowIter: rows, provider: c.provider}, nil
+	return nil, nil
 }
 
 type infoColumnsIter struct {

@@ -48,7 +48,7 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 	front := sqle.New(a, nil)
 
 	// Why two builders: one for roots, which may be run again, one for everything below them.
-	ops := &operators{}
+	ops := &operators{statistics: statistics}
 	inner := rowexec.NewBuilder(ops, overrides)
 	ops.build = inner.Build
 	root := rowexec.NewBuilder(&rootBuilder{operators: ops, inner: inner}, overrides)

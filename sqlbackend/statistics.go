@@ -2,6 +2,7 @@ package sqlbackend
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -26,10 +27,16 @@ type statistics struct {
 // statKey is an index, or part of one, as the frontend names it.
 type statKey struct{ qualifier, columns string }
 
-// tableStatistic is a statistic with the table it was made of, unknown (zero) if it was set by hand.
+// tableStatistic is a statistic with the table it is of, zero if that was not known.
 type tableStatistic struct {
 	sql.Statistic
 	table engine.TableID
+	set   bool // by UPDATE HISTOGRAM … USING DATA, not found by ANALYZE TABLE
+}
+
+// of reports whether the statistic is of a table, not of one that had its name before.
+func (st tableStatistic) of(t *Table) bool {
+	return st.table == engine.TableID{} || st.table == t.info.entry.ID
 }
 
 var _ sql.StatsProvider = (*statistics)(nil)
@@ -75,7 +82,7 @@ func (s *statistics) AnalyzeTable(ctx *sql.Context, table sql.Table, db string) 
 	}
 	s.mu.Lock()
 	for _, st := range made {
-		s.found[keyOf(st.Qualifier(), st.Columns())] = tableStatistic{st, t.info.entry.ID}
+		s.found[keyOf(st.Qualifier(), st.Columns())] = tableStatistic{Statistic: st, table: t.info.entry.ID}
 	}
 	s.mu.Unlock()
 	return s.keep(ctx, t, made)
@@ -221,19 +228,56 @@ func (s *statistics) GetTableStats(_ *sql.Context, schema, db string, table sql.
 	defer s.mu.RUnlock()
 	var out []sql.Statistic
 	for k, st := range s.found {
-		if strings.HasPrefix(k.qualifier, prefix) && (!known || st.table == engine.TableID{} || st.table == t.info.entry.ID) {
+		if strings.HasPrefix(k.qualifier, prefix) && (!known || st.of(t)) {
 			out = append(out, st.Statistic)
 		}
 	}
 	return out, nil
 }
 
-// SetStats implements sql.StatsProvider.
-func (s *statistics) SetStats(_ *sql.Context, st sql.Statistic) error {
+// SetStats implements sql.StatsProvider. Counts are kept.
+func (s *statistics) SetStats(ctx *sql.Context, st sql.Statistic) error {
+	entry, err := s.keepSet(ctx, st)
+	if err != nil {
+		return err
+	}
+	of := tableStatistic{Statistic: st, set: true}
+	if entry != nil {
+		of.table = entry.ID
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.found[keyOf(st.Qualifier(), st.Columns())] = tableStatistic{Statistic: st}
+	s.found[keyOf(st.Qualifier(), st.Columns())] = of
 	return nil
+}
+
+// histograms are the rows of information_schema.column_statistics, of columns the user has a privilege for: those that were set, as
+// ANALYZE TABLE makes histograms if it is told to only.
+func (s *statistics) histograms(ctx *sql.Context) []sql.Row {
+	// Why not the frontend's rows: it has them of every index that was analyzed, for everybody who may see the table.
+	privileges, known := ctx.GetPrivilegeSet()
+	var rows []sql.Row
+	s.mu.RLock()
+	for _, st := range s.found {
+		q, columns := st.Qualifier(), st.Columns()
+		_, entry := tableIn(ctx, q)
+		if !st.set || entry == nil || (st.table != engine.TableID{} && st.table != entry.ID) {
+			continue
+		}
+		may := func(column string) bool {
+			d := privileges.Database(entry.Database)
+			t := d.Table(entry.Name)
+			return d.Count() > 0 || t.Count() > 0 || t.Column(column).Count() > 0
+		}
+		if known == 0 || privileges.Count() > 0 || slices.ContainsFunc(columns, may) {
+			rows = append(rows, sql.Row{entry.Database, entry.Name, strings.Join(columns, ","), st.Statistic})
+		}
+	}
+	s.mu.RUnlock()
+	slices.SortFunc(rows, func(a, b sql.Row) int {
+		return strings.Compare(fmt.Sprint(a[:3]...), fmt.Sprint(b[:3]...))
+	})
+	return rows
 }
 
 // GetStats implements sql.StatsProvider.
@@ -289,10 +333,15 @@ func (s *statistics) RowCount(ctx *sql.Context, _, _ string, table sql.Table) (u
 // setByHand is the rows a table has by statistics that were set, not found.
 func (s *statistics) setByHand(t *Table) (rows uint64, ok bool) {
 	prefix := strings.ToLower(sql.NewStatQualifier(t.Database(), "", t.Name(), "").String()) + "."
+	for _, k := range s.keptOf(t) {
+		if k.Set {
+			rows, ok = max(rows, k.Rows), true
+		}
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for k, st := range s.found {
-		if st.table == (engine.TableID{}) && strings.HasPrefix(k.qualifier, prefix) {
+		if st.set && st.of(t) && strings.HasPrefix(k.qualifier, prefix) {
 			rows, ok = max(rows, st.RowCount()), true
 		}
 	}

@@ -110,6 +110,19 @@ func TestStatisticsAreKept(t *testing.T) {
 	require.Contains(t, join("large"), "HashJoin")
 	ask("ANALYZE TABLE large DROP HISTOGRAM ON n")
 	reopen()
+	require.Contains(t, join("large"), "LookupJoin", "what DROP HISTOGRAM dropped stays dropped")
+
+	require.Equal(t, "none", ask("SELECT * FROM information_schema.column_statistics"), "ANALYZE TABLE makes no histogram")
+	ask(`ANALYZE TABLE large UPDATE HISTOGRAM ON id USING DATA '{"row_count": 3, "distinct_count": 3}'`)
+	require.Equal(t, "test | large | id", ask("SELECT schema_name, table_name, column_name FROM information_schema.column_statistics"))
+	require.Contains(t, join("large"), "HashJoin")
+	ask("ANALYZE TABLE small")
+	reopen()
+	require.Contains(t, join("large"), "HashJoin", "what was set by hand is kept")
+	ask("DROP TABLE large")
+	ask("CREATE TABLE large (id INT PRIMARY KEY, n INT, KEY (n))")
+	fill()
+	require.Contains(t, join("large"), "LookupJoin", "and not of another table")
 	require.Equal(t, "1000", ask("SELECT COUNT(*) FROM large WHERE n = 1"))
 }
 

@@ -1,6 +1,7 @@
 package sqlbackend
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,8 +15,8 @@ import (
 	"lancesql/internal/errs"
 )
 
-// What ANALYZE TABLE counted outlives the server: a database keeps it for each table as one of its options in the catalog,
-// named by the table's id, so that it goes with the table through renames and is never that of another one.
+// What ANALYZE TABLE counted, or UPDATE HISTOGRAM … USING DATA said, outlives the server: a database keeps it for each table as one of
+// its options in the catalog, named by the table's id, so that it goes with the table through renames and is never that of another one.
 
 const statisticsText textKind = "statistics:"
 
@@ -25,8 +26,18 @@ type keptStatistic struct {
 	Columns  []string `json:"columns"`
 	Rows     uint64   `json:"rows"`
 	Distinct uint64   `json:"distinct"`
+	Set      bool     `json:"set,omitempty"` // by hand
 
 	Histogram *keptHistogram `json:"histogram,omitempty"` // of a first column
+}
+
+func keep(st sql.Statistic, set bool) keptStatistic {
+	return keptStatistic{Index: st.Qualifier().Idx, Columns: st.Columns(), Rows: st.RowCount(), Distinct: st.DistinctCount(), Set: set}
+}
+
+// like reports whether both are of the same columns of an index.
+func (k keptStatistic) like(o keptStatistic) bool {
+	return strings.EqualFold(k.Index, o.Index) && strings.EqualFold(strings.Join(k.Columns, ","), strings.Join(o.Columns, ","))
 }
 
 type keptStatistics struct {
@@ -41,15 +52,15 @@ type keptTable struct {
 
 func keptName(id engine.TableID) string { return string(statisticsText) + id.String() }
 
-// kept returns what is kept of a table, decoding it if it has changed. It does no I/O.
-func (s *statistics) kept(t *Table, key statKey) (keptStatistic, bool) {
+// keptOf returns what is kept of a table, decoding it if it has changed. It does no I/O.
+func (s *statistics) keptOf(t *Table) map[statKey]keptStatistic {
 	d := t.provider.engine.Catalog().Database(t.Database())
 	if d == nil {
-		return keptStatistic{}, false
+		return nil
 	}
 	option := d.Options[keptName(t.info.entry.ID)]
 	if option == "" {
-		return keptStatistic{}, false
+		return nil
 	}
 	s.mu.RLock()
 	k, ok := s.decoded[t.info.entry.ID]
@@ -66,55 +77,92 @@ func (s *statistics) kept(t *Table, key statKey) (keptStatistic, bool) {
 		s.decoded[t.info.entry.ID] = k
 		s.mu.Unlock()
 	}
-	f, ok := k.found[key]
-	return f, ok
+	return k.found
 }
 
-// keep writes what was found of a table.
+// kept returns what is kept of columns of an index.
+func (s *statistics) kept(t *Table, key statKey) (keptStatistic, bool) {
+	k, ok := s.keptOf(t)[key]
+	return k, ok
+}
+
+// keep writes what was found of a table, beside what was set by hand.
 func (s *statistics) keep(ctx *sql.Context, t *Table, found []sql.Statistic) error {
-	var all keptStatistics
+	var all []keptStatistic
 	for _, st := range found {
-		k := keptStatistic{Index: st.Qualifier().Idx, Columns: st.Columns(), Rows: st.RowCount(), Distinct: st.DistinctCount()}
+		k := keep(st, false)
 		if len(k.Columns) == 1 {
 			if h, ok := t.keptHistogramOf(ctx, t.info.indexNamed(k.Index), st.LowerBound(), st.Histogram()); ok {
 				k.Histogram = &h
 			}
 		}
-		all.Found = append(all.Found, k)
+		all = append(all, k)
 	}
-	b, err := json.Marshal(all)
-	if err != nil {
-		return fmt.Errorf("encode statistics of %s: %w", t.Name(), err)
+	return t.provider.changeKeptOf(ctx, t.info.entry, func(now []keptStatistic) []keptStatistic {
+		out := slices.Clone(all)
+		for _, k := range now {
+			if k.Set && !slices.ContainsFunc(out, k.like) {
+				out = append(out, k)
+			}
+		}
+		return out
+	})
+}
+
+// keepSet writes a statistic that was set by hand and returns its table; nil if there is none.
+func (s *statistics) keepSet(ctx *sql.Context, st sql.Statistic) (*engine.TableEntry, error) {
+	c, entry := tableIn(ctx, st.Qualifier())
+	if entry == nil {
+		return nil, nil
 	}
-	return t.provider.changeKept(ctx, t.Database(), func(engine.DatabaseOptions) (engine.DatabaseOptions, error) {
-		return engine.DatabaseOptions{keptName(t.info.entry.ID): string(b)}, nil
+	return entry, c.provider.changeKeptOf(ctx, entry, func(now []keptStatistic) []keptStatistic {
+		k := keep(st, true)
+		return append(slices.DeleteFunc(now, k.like), k)
 	})
 }
 
 // dropKept removes what is kept of columns of an index of a table, or of all its indexes.
 func (s *statistics) dropKept(ctx *sql.Context, qual sql.StatQualifier, columns []string) error {
+	c, entry := tableIn(ctx, qual)
+	if entry == nil {
+		return nil
+	}
+	return c.provider.changeKeptOf(ctx, entry, func(now []keptStatistic) []keptStatistic {
+		return slices.DeleteFunc(now, func(k keptStatistic) bool {
+			return k.like(keptStatistic{Index: cmp.Or(qual.Index(), k.Index), Columns: columns})
+		})
+	})
+}
+
+// tableIn is the table that a statistic names, and the session that asks; nil if there is none.
+func tableIn(ctx *sql.Context, qual sql.StatQualifier) (*Conn, *engine.TableEntry) {
 	c := connOf(ctx)
 	if c == nil {
-		return nil
+		return nil, nil
 	}
 	d := c.provider.engine.Catalog().Database(qual.Db())
-	if d == nil || d.Table(qual.Table()) == nil {
-		return nil
+	if d == nil {
+		return nil, nil
 	}
-	name := keptName(d.Table(qual.Table()).ID)
-	return c.provider.changeKept(ctx, d.Name, func(now engine.DatabaseOptions) (engine.DatabaseOptions, error) {
-		if now[name] == "" {
-			return nil, nil
-		}
+	return c, d.Table(qual.Table())
+}
+
+// changeKeptOf changes what is kept of a table.
+func (p *Provider) changeKeptOf(ctx *sql.Context, t *engine.TableEntry, change func([]keptStatistic) []keptStatistic) error {
+	name := keptName(t.ID)
+	return p.changeKept(ctx, t.Database, func(now engine.DatabaseOptions) (engine.DatabaseOptions, error) {
 		var all keptStatistics
-		if err := json.Unmarshal([]byte(now[name]), &all); err != nil {
-			return nil, errs.Corrupt("catalog", -1, "option %q of database %s: %v", name, d.Name, err)
+		if now[name] != "" {
+			if err := json.Unmarshal([]byte(now[name]), &all); err != nil {
+				return nil, errs.Corrupt("catalog", -1, "option %q of database %s: %v", name, t.Database, err)
+			}
 		}
-		all.Found = slices.DeleteFunc(all.Found, func(f keptStatistic) bool {
-			return (qual.Index() == "" || strings.EqualFold(f.Index, qual.Index())) && strings.EqualFold(strings.Join(f.Columns, ","), strings.Join(columns, ","))
-		})
+		all.Found = change(all.Found)
 		b, err := json.Marshal(all)
-		return engine.DatabaseOptions{name: string(b)}, err
+		if err != nil {
+			return nil, fmt.Errorf("encode statistics of %s: %w", t.Name, err)
+		}
+		return engine.DatabaseOptions{name: string(b)}, nil
 	})
 }
 

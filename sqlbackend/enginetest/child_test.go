@@ -66,7 +66,7 @@ func TestChild(t *testing.T) {
 				s.run(t, gms.NewDefaultMemoryHarness())
 				return
 			}
-			s.run(t, &harness{bare: s.bare, hung: hung, store: os.Getenv(envStore)})
+			s.run(t, &harness{bare: s.bare, holds: s.holds, hung: hung, store: os.Getenv(envStore)})
 		})
 	}
 }

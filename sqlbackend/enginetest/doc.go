@@ -14,6 +14,7 @@
 //	I4: no expectation of the suites is changed, but that an exact DECIMAL may stand for the DOUBLE of the frontend, and that sizes
 //	    of tables are not compared.
 //	I5: a node that fails counts as right only if its answer is the one listed as MySQL's.
+//	I6: the plans of the statements of the suites about the text of plans are those checked in, which are ours.
 //
-// Does not know: plans. The suites that compare the text of plans are not run.
+// Does not know: which plan is right. Those checked in are what EXPLAIN said when they were last written.
 package enginetest

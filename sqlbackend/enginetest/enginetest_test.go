@@ -44,7 +44,7 @@ func judge(t *testing.T, list []suite, result *nodes, known *skipList) {
 }
 
 // TestSuitesElsewhere runs the suites with all rows in flushed generations, or in the base tables, before every statement, and
-// with the engine opened anew before a script's first assertion. The same nodes fail, and those that ask for what is not kept.
+// with the engine opened anew before a script's first assertion. The same nodes fail.
 func TestSuitesElsewhere(t *testing.T) {
 	if os.Getenv(envChild) != "" {
 		t.Skip("a child process")
@@ -56,11 +56,6 @@ func TestSuitesElsewhere(t *testing.T) {
 				list = slices.DeleteFunc(list, func(s suite) bool { return !slices.Contains(telling(), s.name) })
 			}
 			s := readSkipList(t, store)
-			if store == storeReopened {
-				for _, name := range forgotten() {
-					s.listed[name] = "statistics"
-				}
-			}
 			result := runSuites(t, list, store, s.hangs)
 			report(t, result, s)
 			s.compare(t, list, result)
@@ -71,15 +66,6 @@ func TestSuitesElsewhere(t *testing.T) {
 // telling are the suites that run in every store in the plain run.
 func telling() []string {
 	return []string{"AlterTable", "ForeignKeys", "IndexedExpressions", "Indexes", "InsertInto", "JoinQueries", "Triggers", "Update", "UserPrivileges", "Views"}
-}
-
-// forgotten are the nodes that ask an engine opened anew for the histograms of ANALYZE TABLE, which are not stored.
-func forgotten() []string {
-	const script = "UserPrivileges/information_schema.column_statistics_shows_columns_with_privileges_only/"
-	return []string{
-		shortName(script + "SELECT_table_name,_column_name_FROM_information_schema.column_statistics_where_schema_name_=_'mydb';"),
-		shortName(script + "SELECT_table_name,_column_name_FROM_information_schema.column_statistics_where_schema_name_=_'mydb';#01"),
-	}
 }
 
 // TestSuitesWire runs the suites through the server that cmd/lancesql runs, with a list of its own. Suites that talk to a server of
