@@ -38,6 +38,7 @@ tpcc run -T "${THREADS:-8}" --time 30s >"$out/run2.txt" 2>&1 &
 running=$!
 sleep 15
 kill -9 "$server"
+wait "$server" 2>/dev/null || true # the data directory is locked until the process is gone
 start
 wait "$running" || true # it ends with the errors of the broken connections
 tpcc check >"$out/check2.txt"

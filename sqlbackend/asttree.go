@@ -125,6 +125,8 @@ func replacedExpression(e sqlparser.Expr) sqlparser.Expr {
 			return call(sameName, n.Left, n.Right)
 		}
 		return replacedOperator(e)
+	case *sqlparser.MatchExpr:
+		return replacedMatch(n)
 	case *sqlparser.UnaryExpr:
 		if n.Operator != sqlparser.MinusStr {
 			return replacedOperator(e)

@@ -7,6 +7,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/vt/proto/query"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/engine"
 	"lancesql/lsm"
@@ -26,6 +27,8 @@ type Index struct {
 	unique  bool
 	key     *keyMap // nil if it cannot be searched
 	slot    int     // the engine's number of a secondary index, -1 for the primary key
+	kind    string  // shapeIndex.Kind
+	shown   bool    // a statement shows it and does nothing else with it: the frontend may know that it is FULLTEXT
 }
 
 var (
@@ -89,7 +92,7 @@ func (x *Index) IsUnique() bool { return x.unique }
 func (x *Index) IsSpatial() bool { return false }
 
 // IsFullText implements sql.Index.
-func (x *Index) IsFullText() bool { return false }
+func (x *Index) IsFullText() bool { return x.shown && x.kind == kindFulltext }
 
 // IsVector implements sql.Index.
 func (x *Index) IsVector() bool { return false }
@@ -98,7 +101,12 @@ func (x *Index) IsVector() bool { return false }
 func (x *Index) Comment() string { return x.comment }
 
 // IndexType implements sql.Index.
-func (x *Index) IndexType() string { return "BTREE" }
+func (x *Index) IndexType() string {
+	if x.kind == kindFulltext {
+		return "FULLTEXT"
+	}
+	return "BTREE"
+}
 
 // IsGenerated implements sql.Index.
 func (x *Index) IsGenerated() bool { return false }
@@ -143,13 +151,28 @@ func (t *Table) GetIndexes(ctx *sql.Context) ([]sql.Index, error) {
 		out = append(out, p)
 	}
 	c := connOf(ctx)
-	all := t.keys || c != nil && c.stmt.catalog
+	all, shows, likens := t.keys || c != nil && c.stmt.catalog, false, false
+	if c != nil {
+		shows, likens = indexUse(c.stmt.marked)
+	}
 	for i := range t.info.shape.Indexes {
-		if x := t.info.secondary(&t.info.shape.Indexes[i]); all || x.key != nil && x.lengths == nil {
+		s := &t.info.shape.Indexes[i]
+		if likens && !s.carried() {
+			continue
+		}
+		if x := t.info.secondary(s); all || x.key != nil && x.lengths == nil {
+			x.shown = shows
 			out = append(out, x)
 		}
 	}
 	return t.declared(ctx, out), nil
+}
+
+// indexUse says what a statement does with the indexes it asks for: it shows them, or gives them to another table (addLike).
+func indexUse(stmt sqlparser.Statement) (shows, likens bool) {
+	_, shows = stmt.(*sqlparser.Show)
+	ddl, ok := stmt.(*sqlparser.DDL)
+	return shows, ok && ddl.OptLike != nil
 }
 
 // PreciseMatch implements sql.IndexAddressable: the frontend's filter stays above every look-up (I3).

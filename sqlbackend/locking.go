@@ -37,8 +37,11 @@ func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlp
 		case *sqlparser.Show:
 			escapeShow(ctx, s)
 			return showDiagnostics(s)
+		case *sqlparser.AlterTable:
+			markFulltext(s)
 		case *sqlparser.DDL:
 			detachKeyExpressions(s)
+			markFulltext(s)
 			for _, body := range bodies(s) {
 				finishExpressions(ctx, body, text)
 			}

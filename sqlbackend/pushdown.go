@@ -30,6 +30,10 @@ func PushDownRule(ctx *sql.Context, _ *analyzer.Analyzer, n sql.Node, _ *plan.Sc
 	if err != nil {
 		return nil, transform.SameTree, err
 	}
+	n, bound, err := bindMatches(ctx, n)
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
 	anyOrder := orderless(ctx, n)
 	n, pushed, err := transform.NodeWithOpaque(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
 		f, ok := n.(*plan.Filter)
@@ -38,7 +42,7 @@ func PushDownRule(ctx *sql.Context, _ *analyzer.Analyzer, n sql.Node, _ *plan.Sc
 		}
 		return pushFilter(ctx, f, anyOrder)
 	})
-	pushed = pushed && ordered
+	pushed = pushed && ordered && bound
 	if err != nil || plan.IsDDLNode(n) {
 		return n, pushed, err
 	}

@@ -176,7 +176,7 @@ func newLayout(s *shape, columns sql.Schema, codecs []codec) (layout, error) {
 		fields[c] = markKey(fields[c], i+1)
 	}
 	for i := range s.Indexes {
-		if s.Indexes[i].Kind != "" {
+		if s.Indexes[i].scans() {
 			if err := checkScanIndex(s.Indexes[i], columns, codecs, position); err != nil {
 				return l, err
 			}

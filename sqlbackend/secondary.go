@@ -100,7 +100,7 @@ func (t *tableInfo) fill(row arrowx.Row) error {
 // secondary is the frontend's view of a secondary index.
 func (t *tableInfo) secondary(s *shapeIndex) *Index {
 	x := t.newIndex(s.Name, s.Parts, s.Comment, false)
-	x.unique = s.Unique
+	x.unique, x.kind = s.Unique, s.Kind
 	for i := range t.indexes {
 		if t.indexes[i].shape == s {
 			x.key, x.slot = &t.indexes[i].key, i

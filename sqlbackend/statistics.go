@@ -136,11 +136,24 @@ func (t *Table) analyze(ctx *sql.Context, x *Index, db string) ([]sql.Statistic,
 }
 
 // eachRow visits the rows of a look-up.
-func (t *Table) eachRow(ctx *sql.Context, lookup sql.IndexLookup, visit func(sql.Row) error) (err error) {
+func (t *Table) eachRow(ctx *sql.Context, lookup sql.IndexLookup, visit func(sql.Row) error) error {
 	parts, err := t.LookupPartitions(ctx, lookup)
 	if err != nil {
 		return err
 	}
+	return t.eachOf(ctx, parts, visit)
+}
+
+// everyRow visits the rows of the table.
+func (t *Table) everyRow(ctx *sql.Context, visit func(sql.Row) error) error {
+	parts, err := t.Partitions(ctx)
+	if err != nil {
+		return err
+	}
+	return t.eachOf(ctx, parts, visit)
+}
+
+func (t *Table) eachOf(ctx *sql.Context, parts sql.PartitionIter, visit func(sql.Row) error) (err error) {
 	defer func() { err = errors.Join(err, parts.Close(ctx)) }()
 	for {
 		part, err := parts.Next(ctx)

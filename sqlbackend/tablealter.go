@@ -117,8 +117,11 @@ func (t *Table) addIndex(ctx *sql.Context, def sql.IndexDef) error {
 	if err != nil {
 		return err
 	}
-	if s.Indexes[len(s.Indexes)-1].Kind != "" {
+	switch x := s.Indexes[len(s.Indexes)-1]; {
+	case x.scans():
 		return t.addScanIndex(ctx, def)
+	case x.Kind != "":
+		return t.changeShape(ctx, func(s *shape) error { return s.addIndex(ctx, &def) })
 	}
 	return t.rewriteWith(ctx, s)
 }
@@ -132,7 +135,7 @@ func (t *Table) DropIndex(ctx *sql.Context, name string) error {
 			return false, sql.ErrIndexNotFound.New(name) // which IF EXISTS forgives
 		}
 		kept = x.Kept
-		if x.Kind != "" {
+		if x.scans() {
 			dropped = x.Name
 		}
 		s.Indexes = slices.DeleteFunc(s.Indexes, func(x shapeIndex) bool { return strings.EqualFold(x.Name, name) })
@@ -180,7 +183,7 @@ func (t *Table) RenameIndex(ctx *sql.Context, from, to string) error {
 				x.Parts[i].Column = sql.HiddenSystemColumnName(to, i)
 			}
 		}
-		if x.Kind != "" {
+		if x.scans() {
 			renamed = x.Name
 		}
 		x.Name = to

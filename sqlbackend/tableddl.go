@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -57,6 +58,9 @@ func (d *Database) createTable(ctx *sql.Context, name string, schema sql.Primary
 	var start uint64
 	if c != nil && c.stmt.creating != nil && strings.EqualFold(c.stmt.creating.Name(), name) {
 		if start, err = s.addStatement(ctx, c.stmt.creating); err != nil {
+			return err
+		}
+		if err := s.addLike(ctx, d); err != nil {
 			return err
 		}
 	}
@@ -199,11 +203,54 @@ func (s *shape) addStatement(ctx *sql.Context, n *plan.CreateTable) (start uint6
 	return start, nil
 }
 
+// likeTable is the table that a CREATE TABLE … LIKE names; nil for other statements.
+func (d *Database) likeTable(ctx *sql.Context) (*Table, error) {
+	ddl, ok := connOf(ctx).stmt.marked.(*sqlparser.DDL)
+	if !ok || ddl.OptLike == nil || len(ddl.OptLike.LikeTables) != 1 {
+		return nil, nil
+	}
+	name := ddl.OptLike.LikeTables[0]
+	db, err := d.provider.Database(ctx, databaseOf(ctx, name))
+	if err != nil {
+		return nil, err
+	}
+	like, ok, err := db.GetTableInsensitive(ctx, name.Name.String())
+	if err != nil || !ok {
+		return nil, err
+	}
+	t, _ := ours(like)
+	return t, nil
+}
+
+// addLike notes the indexes of the table in CREATE TABLE … LIKE that the frontend does not carry over (carried), and the prefixes in its
+// primary key.
+func (s *shape) addLike(ctx *sql.Context, d *Database) error {
+	t, err := d.likeTable(ctx)
+	if err != nil || t == nil {
+		return err
+	}
+	s.Key = slices.Clone(t.info.shape.Key)
+	have := s.Indexes
+	s.Indexes = nil
+	for i := range t.info.shape.Indexes {
+		x := t.info.shape.Indexes[i]
+		if at := slices.IndexFunc(have, func(h shapeIndex) bool { return strings.EqualFold(h.Name, x.Name) }); at >= 0 {
+			s.placeIndex(have[at])
+		} else if !x.carried() {
+			s.placeIndex(x)
+		}
+	}
+	return nil
+}
+
+// carried reports whether the frontend takes all there is to an index over to another table: it forgets prefixes, and FULLTEXT.
+func (x *shapeIndex) carried() bool {
+	return x.Kind != kindFulltext && !slices.ContainsFunc(x.Parts, func(p shapePart) bool { return p.Length > 0 })
+}
+
 // addIndex notes a secondary index. What would have to be enforced or searched is refused.
 func (s *shape) addIndex(ctx *sql.Context, def *sql.IndexDef) error {
 	switch {
-	case def.IsFullText():
-		return notSupported("FULLTEXT indexes")
 	case def.IsSpatial():
 		return notSupported("SPATIAL indexes")
 	case def.IsVector():
@@ -218,6 +265,12 @@ func (s *shape) addIndex(ctx *sql.Context, def *sql.IndexDef) error {
 	}
 	if s.index(def.Name) != nil {
 		return sql.ErrDuplicateKey.New(def.Name)
+	}
+	if idx, ok, err := s.fulltextIndex(def); ok {
+		if err == nil {
+			s.Indexes = append(s.Indexes, idx)
+		}
+		return err
 	}
 	kind, err := scanIndexKind(def)
 	if err != nil {

@@ -144,7 +144,7 @@ func TableOptions(t *engine.TableEntry) engine.TableOptions {
 	}
 	for _, x := range s.Indexes {
 		for c := range s.Columns {
-			if x.Kind != "" && len(x.Parts) == 1 && strings.EqualFold(s.Columns[c].Name, x.Parts[0].Column) {
+			if x.scans() && len(x.Parts) == 1 && strings.EqualFold(s.Columns[c].Name, x.Parts[0].Column) {
 				o.Indexes = append(o.Indexes, lsm.ScanIndex{Name: x.Name, Column: c, Kind: scanKindOf(x.Kind)})
 			}
 		}

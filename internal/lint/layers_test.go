@@ -60,9 +60,10 @@ func layers() map[string]place {
 		"engine":         {layer: 5, siblings: []string{"engine/lock", "engine/sched", "engine/journal"}},
 
 		"sqlbackend/wire":      {layer: 6},
+		"sqlbackend/fulltext":  {layer: 6},
 		"sqlbackend/fastpath":  {layer: 6},
 		"sqlbackend/vectorize": {layer: 6},
-		"sqlbackend":           {layer: 6, siblings: []string{"sqlbackend/wire", "sqlbackend/fastpath", "sqlbackend/vectorize"}},
+		"sqlbackend":           {layer: 6, siblings: []string{"sqlbackend/wire", "sqlbackend/fulltext", "sqlbackend/fastpath", "sqlbackend/vectorize"}},
 
 		"cmd/lancesql": {layer: 7},
 		"bench":        {layer: 7},

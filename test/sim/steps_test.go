@@ -171,7 +171,8 @@ func (w *world) statements(ctx context.Context, t *engine.Txn, s state, tables [
 		switch {
 		case dup != nil && clash && dup.Index == uniqueIndex:
 			w.count["duplicate refused"]++
-			w.refused.add(table, id) // its lock stays until the transaction ends
+			w.refused.add(table, id) // its lock stays until the transaction ends, as that of the row with the value
+			w.refused.add(table, dup.Existing[colID].(int64))
 			continue
 		case err != nil:
 			return s, err

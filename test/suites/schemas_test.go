@@ -60,7 +60,7 @@ func schemas() []schema {
 		{name: "icinga", pkg: "icinga2-ido-mysql", files: []string{"usr/share/icinga2-ido-mysql/schema/mysql.sql"}, tables: 61},
 		{name: "mediawiki", pkg: "mediawiki", files: []string{
 			"usr/share/mediawiki/maintenance/tables.sql", "usr/share/mediawiki/maintenance/tables-generated.sql",
-		}, tables: 57, known: []string{"ERROR 1235 (42000): This version of lancesql doesn't yet support 'FULLTEXT indexes'"}},
+		}, tables: 58},
 		{name: "pdns", pkg: "pdns-backend-mysql", files: []string{"usr/share/pdns-backend-mysql/schema/schema.mysql.sql"}, tables: 7},
 		{name: "phpmyadmin", pkg: "phpmyadmin", files: []string{dbconfig + "phpmyadmin/install/mysql"}, tables: 19},
 		{name: "roundcube", pkg: "roundcube-core", files: []string{dbconfig + "roundcube/install/mysql"}, tables: 17},
