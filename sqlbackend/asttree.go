@@ -42,6 +42,7 @@ func rewriteExpressions(stmt sqlparser.SQLNode, by func(sqlparser.Expr) sqlparse
 		case *sqlparser.SetVarExpr:
 			n.Expr = by(n.Expr)
 		case *sqlparser.Select:
+			windowsOverGroups(n)
 			rollUp(n)
 			orderByPosition(n)
 			assignsOnce(n)

@@ -49,9 +49,7 @@ func TestCases(t *testing.T) {
 }
 
 // knownCases are those that may fail, with what is listed in docs/sql_compatibility.md.
-var knownCases = map[string]string{
-	"M07": "a window function over an aggregate of a query with GROUP BY: the frontend cannot plan it",
-}
+var knownCases = map[string]string{}
 
 func caseConn(t *testing.T, r *running) *sql.Conn {
 	c, err := r.open("").Conn(context.Background())

@@ -60,6 +60,9 @@ func mapToSQLError(err error) *mysql.SQLError {
 	for _, row := range frontendErrors() {
 		for _, e := range chain {
 			if ge, ok := e.(*goerrors.Error); ok && row.kind.Is(ge) {
+				if row.kind == sql.ErrNonAggregatedColumnWithoutGroupBy && strings.Contains(ge.Error(), "%!") { // no column is named
+					return newError(1235, "This version of lancesql doesn't yet support '%s'", "window functions in HAVING, or beside * or a locking clause in a query with groups")
+				}
 				return row.build(ge)
 			}
 		}

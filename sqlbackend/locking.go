@@ -34,6 +34,8 @@ func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlp
 		finishExpressions(ctx, stmt, text)
 	default:
 		switch s := stmt.(type) {
+		case *sqlparser.Explain:
+			finishExpressions(ctx, s.Statement, text)
 		case *sqlparser.Show:
 			escapeShow(ctx, s)
 			return showDiagnostics(s)

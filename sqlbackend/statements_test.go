@@ -227,3 +227,25 @@ func TestOperatorsInPreparedStatements(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"~a", "a = ANY (SELECT 1)"}, names)
 }
+
+// TestWindowsOverGroupsPrepared: a query with groups and window functions is the same as a prepared statement, with parameters in
+// both.
+func TestWindowsOverGroupsPrepared(t *testing.T) {
+	r := start(t, "", sqlbackend.ServerConfig{})
+	db := r.open("")
+	db.SetMaxOpenConns(1)
+	run(t, db, "CREATE DATABASE test", "USE test", "CREATE TABLE t (a INT PRIMARY KEY, b INT)", "INSERT INTO t VALUES (1, 1), (2, 1), (3, 2), (4, 3)")
+	rows, err := db.Query("SELECT b + ? AS k, SUM(a) * ?, RANK() OVER (ORDER BY SUM(a) * ? DESC) AS `rank` FROM t WHERE a < ? GROUP BY k HAVING COUNT(*) < ? ORDER BY `rank` LIMIT ?", 10, 2, 1, 5, 9, 2)
+	require.NoError(t, err)
+	names, err := rows.Columns()
+	require.NoError(t, err)
+	require.Equal(t, []string{"k", "SUM(a) * ?", "rank"}, names)
+	var got []string
+	for rows.Next() {
+		var a, b, c string
+		require.NoError(t, rows.Scan(&a, &b, &c))
+		got = append(got, a+" "+b+" "+c)
+	}
+	require.NoError(t, errors.Join(rows.Err(), rows.Close()))
+	require.Equal(t, []string{"13 8 1", "11 6 2"}, got)
+}

@@ -31,7 +31,10 @@ func compareAnswers(t *testing.T, h *harness, e gms.QueryEngine, s planSuite) {
 		if len(got) == 1 && strings.HasPrefix(got[0], "error 1146") { // the table was refused: a column of type VECTOR
 			continue
 		}
-		if len(want) > 0 && !strings.HasPrefix(want[0], "error ") {
+		if len(want) > 0 {
+			if strings.HasPrefix(want[0], "error ") { // what the frontend cannot do may be done here
+				continue
+			}
 			answered++
 		}
 		if !slices.Equal(got, want) {
