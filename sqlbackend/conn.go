@@ -38,6 +38,7 @@ type Conn struct {
 	warned, failed int64                  // warnings and errors that the statement before the running one has left
 	roles          *[]account             // SET ROLE: the active roles; nil: those active at login
 	results        []wire.Result          // of the statements of a CALL
+	running        *activation            // the innermost routine that runs
 }
 
 var (

@@ -49,6 +49,23 @@ func frontendErrors() []frontendError {
 		{kind: sql.ErrEventAlreadyExists, num: 1537},
 		{kind: sql.ErrInvalidArgumentNumber, num: 1582, text: "Incorrect parameter count in the call to native function '{0}'"},
 		{kind: sql.ErrCallIncorrectParameterCount, num: 1318, text: "Incorrect number of arguments for PROCEDURE {0}; expected {1}, got {2}"},
+		{kind: sql.ErrDeclareConditionOrderInvalid, num: 1337, text: "Variable or condition declaration after cursor or handler declaration"},
+		{kind: sql.ErrDeclareVariableOrderInvalid, num: 1337, text: "Variable or condition declaration after cursor or handler declaration"},
+		{kind: sql.ErrDeclareCursorOrderInvalid, num: 1338, text: "Cursor declaration after handler declaration"},
+		{kind: sql.ErrDeclareHandlerOrderInvalid, num: 1064},
+		{kind: sql.ErrDeclareConditionNotFound, num: 1319, text: "Undefined CONDITION: {0}"},
+		{kind: sql.ErrDeclareConditionDuplicate, num: 1332, text: "Duplicate condition: {0}"},
+		{kind: sql.ErrDeclareVariableDuplicate, num: 1331, text: "Duplicate variable: {0}"},
+		{kind: sql.ErrDeclareCursorDuplicate, num: 1333, text: "Duplicate cursor: {0}"},
+		{kind: sql.ErrDeclareHandlerDuplicate, num: 1413, text: "Duplicate handler declared in the same block"},
+		{kind: sql.ErrDeclareHandlerUndo, num: 1064},
+		{kind: sql.ErrLoopRedefinition, num: 1309, text: "Redefining label {0}"},
+		{kind: sql.ErrLoopLabelNotFound, num: 1308, text: "{0} with no matching label: {1}"},
+		{kind: sql.ErrCursorNotFound, num: 1324, text: "Undefined CURSOR: {0}"},
+		{kind: sql.ErrCursorAlreadyOpen, num: 1325, text: "Cursor is already open"},
+		{kind: sql.ErrCursorNotOpen, num: 1326, text: "Cursor is not open"},
+		{kind: sql.ErrFetchIncorrectCount, num: 1328, text: "Incorrect number of FETCH variables"},
+		{kind: sql.ErrSignalOnlySqlState, num: 1646, text: "SIGNAL/RESIGNAL can only use a CONDITION defined with SQLSTATE"},
 		{kind: sql.ErrInvalidArgument, num: 1210},
 		{kind: sql.ErrInvalidArgumentDetails, num: 1210},
 		{kind: sql.ErrUnknownPreparedStatement, num: 1243},
@@ -208,7 +225,8 @@ func sqlState(num int) string {
 	switch num {
 	case 1044, 1049, 1055, 1059, 1061, 1063, 1064, 1065, 1066, 1067, 1068, 1070, 1071, 1072, 1074, 1075, 1090, 1091, 1101, 1102, 1103,
 		1115, 1118, 1140, 1141, 1142, 1143, 1149, 1163, 1164, 1170, 1171, 1172, 1176, 1226, 1227, 1228, 1229, 1230, 1231, 1234,
-		1235, 1239, 1247, 1253, 1273, 1286, 1294, 1303, 1304, 1305, 1318, 1319, 1323, 1327, 1370, 1403, 1404, 1410, 1437,
+		1235, 1239, 1247, 1253, 1273, 1286, 1294, 1303, 1304, 1305, 1308, 1309, 1310,
+		1313, 1314, 1318, 1319, 1320, 1322, 1323, 1324, 1327, 1328, 1330, 1331, 1332, 1333, 1337, 1338, 1370, 1403, 1404, 1407, 1410, 1413, 1414, 1437,
 		1567, 1582, 1583, 1584, 1630, 1701:
 		return "42000"
 	case 1022, 1048, 1052, 1062, 1169, 1216, 1217, 1451, 1452, 1557, 1586:
@@ -231,6 +249,16 @@ func sqlState(num int) string {
 		return "21S01"
 	case 1222, 1241, 1242:
 		return "21000"
+	case 1321:
+		return "2F005"
+	case 1325, 1326:
+		return "24000"
+	case 1329:
+		return "02000"
+	case 1339:
+		return "20000"
+	case 1415:
+		return "0A000"
 	case 1264, 1690:
 		return "22003"
 	case 1265:

@@ -17,6 +17,7 @@ type operators struct {
 	insideTrigger *rowexec.BaseBuilder
 	stock         *rowexec.BaseBuilder // the frontend's own
 	statistics    *statistics
+	runner        sql.StatementRunner // of statements inside statements
 }
 
 // Build implements sql.NodeExecBuilder; nil, nil declines the node.

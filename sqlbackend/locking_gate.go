@@ -96,6 +96,10 @@ func usesOf(stmt sqlparser.Statement) ([]tableUse, statementKind) {
 		return w.uses, commitsFirst
 	case *sqlparser.DBDDL:
 		return nil, commitsFirst
+	case sqlparser.InjectedStatement:
+		if n, ok := s.Statement.(*serverStatement); ok && n.ddl {
+			return nil, commitsFirst
+		}
 	}
 	return w.uses, plainStatement
 }

@@ -2,6 +2,7 @@ package sqlbackend
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -32,6 +33,9 @@ var _ sql.Parser = (*parser)(nil)
 func (p *parser) ParseSimple(query string) (sqlparser.Statement, error) {
 	if stmt, _, ok := p.parseAdmin(query, sqlparser.ParserOptions{}); ok {
 		return stmt, nil
+	}
+	if r, err := p.parseRoutine(context.Background(), query, sqlparser.ParserOptions{}); r != nil || err != nil {
+		return r.statement(), err
 	}
 	rewritten := rewriteClauses(query, sqlparser.ParserOptions{})
 	stmt, err := p.inner.ParseSimple(rewritten)
@@ -65,6 +69,19 @@ func (p *parser) Parse(ctx *sql.Context, query string, multi bool) (sqlparser.St
 // ParseWithOptions implements sql.Parser.
 func (p *parser) ParseWithOptions(ctx context.Context, query string, delimiter rune, multi bool, options sqlparser.ParserOptions) (sqlparser.Statement, string, string, error) {
 	original := sql.RemoveSpaceAndDelimiter(query, delimiter)
+	if r, err := p.parseRoutine(ctx, original, options); err != nil {
+		return nil, "", "", err
+	} else if r != nil {
+		rest := original[r.rest:]
+		if !multi && strings.TrimSpace(rest) != "" {
+			return nil, "", "", fmt.Errorf("syntax error near '%s'", strings.TrimSpace(rest))
+		}
+		p.mark(ctx, r.statement(), original[:r.end])
+		if strings.TrimSpace(rest) == "" {
+			rest = ""
+		}
+		return r.statement(), original[:r.end], rest, nil
+	}
 	query = rewriteClauses(query, options)
 	text := sql.RemoveSpaceAndDelimiter(query, delimiter)
 	stmt, end, ok := p.parseAdmin(text, options)
@@ -88,6 +105,12 @@ func (p *parser) ParseWithOptions(ctx context.Context, query string, delimiter r
 
 // ParseOneWithOptions implements sql.Parser.
 func (p *parser) ParseOneWithOptions(ctx context.Context, query string, options sqlparser.ParserOptions) (sqlparser.Statement, int, error) {
+	if r, err := p.parseRoutine(ctx, query, options); err != nil {
+		return nil, 0, err
+	} else if r != nil {
+		p.mark(ctx, r.statement(), query[:r.end])
+		return r.statement(), r.rest, nil
+	}
 	stmt, end, ok := p.parseAdmin(query, options)
 	if !ok {
 		var err error

@@ -29,6 +29,7 @@ type Provider struct {
 	refs  *references                   // of the catalog image it names
 
 	grants       *mysql_db.MySQLDb     // the accounts; set before the first session begins
+	parser       *parser               // set before the first session begins
 	defaultRoles map[account][]account // of SET DEFAULT ROLE
 }
 

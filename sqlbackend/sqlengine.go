@@ -13,8 +13,9 @@ import (
 // NewSQLEngine returns the frontend's engine over p, with lancesql's parser, functions, system variables and operators.
 // Accounts are off until a server adds them. The caller closes it before e.
 func NewSQLEngine(e *engine.Engine, p *Provider) *sqle.Engine {
+	p.parser = &parser{inner: sql.NewMysqlParser(), admin: injectAdmin(e)}
 	front := newFrontend(p, sql.EngineOverrides{
-		Builder:                         sql.BuilderOverrides{Parser: &parser{inner: sql.NewMysqlParser(), admin: injectAdmin(e)}},
+		Builder:                         sql.BuilderOverrides{Parser: p.parser},
 		SchemaFormatter:                 schemaFormatter{&sql.MySqlSchemaFormatter{}},
 		CostedIndexScanExpressionFilter: plannable{},
 		Hooks:                           sql.ExecutionHooks{CreateTable: sql.CreateTable{PreSQLExecution: CreateTableHook}},
@@ -52,7 +53,7 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 	inner := rowexec.NewBuilder(ops, overrides)
 	ops.build = inner.Build
 	root := rowexec.NewBuilder(&rootBuilder{operators: ops, inner: inner}, overrides)
-	runner := procedureRunner{front} // CALL and DDL hooks run statements through it
+	runner := statementRunner{front} // CALL and DDL hooks run statements through it
 	a.Runner, inner.Runner, root.Runner = runner, runner, runner
 	ops.wireNested(overrides, runner)
 	a.ExecBuilder = root

@@ -22,6 +22,7 @@ type serverStatement struct {
 
 	diagnostics bool // it shows what the statement before it left, and leaves it
 	commits     bool // it commits the open transaction first
+	ddl         bool // it defines something: also refused in a transaction that is READ ONLY
 }
 
 var _ sql.ExecSourceRel = (*serverStatement)(nil)

@@ -124,18 +124,25 @@ func (c *Conn) noteWarnings(stmt sqlparser.Statement) {
 	if c.stmt.marked != nil {
 		return // of this statement itself
 	}
-	switch s := stmt.(type) {
-	case *sqlparser.Show:
-		c.stmt.diagnostics = strings.EqualFold(s.Type, "warnings")
-	case sqlparser.InjectedStatement:
-		n, ok := s.Statement.(*serverStatement)
-		c.stmt.diagnostics = ok && n.diagnostics
-	case *sqlparser.Set:
+	if _, set := stmt.(*sqlparser.Set); set {
 		return // the frontend keeps them
 	}
+	c.stmt.diagnostics = showsWarnings(stmt)
 	if !c.stmt.diagnostics {
 		c.warned, c.failed = c.countWarnings(false), c.countWarnings(true)
 	}
+}
+
+// showsWarnings reports whether a statement shows what the one before it has left.
+func showsWarnings(stmt sqlparser.Statement) bool {
+	switch s := stmt.(type) {
+	case *sqlparser.Show:
+		return strings.EqualFold(s.Type, "warnings")
+	case sqlparser.InjectedStatement:
+		n, ok := s.Statement.(*serverStatement)
+		return ok && n.diagnostics
+	}
+	return false
 }
 
 // BeginDiagnostics forgets what the statement before has left, unless the one that begins shows it. The frontend does so

@@ -278,6 +278,16 @@ func (d *Database) GetStoredProcedures(ctx *sql.Context) ([]sql.StoredProcedureD
 
 // SaveStoredProcedure implements sql.StoredProcedureDatabase.
 func (d *Database) SaveStoredProcedure(ctx *sql.Context, spd sql.StoredProcedureDetails) error {
+	r, err := d.provider.parser.parseRoutine(ctx, spd.CreateStatement, sql.NewSqlModeFromString(spd.SqlMode).ParserOptions())
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		return sql.ErrProcedureCreateStatementInvalid.New(spd.CreateStatement)
+	}
+	if err := r.body.Check(); err != nil {
+		return err
+	}
 	s := storedText{Name: spd.Name, Text: originalText(spd.CreateStatement), SQLMode: spd.SqlMode, Created: spd.CreatedAt, Modified: spd.ModifiedAt}
 	return d.saveText(ctx, procedureText, s, "", sql.ErrStoredProcedureAlreadyExists.New(spd.Name), nil)
 }

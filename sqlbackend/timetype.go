@@ -191,24 +191,29 @@ func resolveTypes(stmt sqlparser.Statement) {
 			return
 		}
 		for _, c := range s.TableSpec.Columns {
-			if c.Type.BinaryCollate && c.Type.Collate == "" && (c.Type.Charset == "" || strings.EqualFold(c.Type.Charset, charsetName)) {
-				c.Type.Collate = "utf8mb4_bin"
-			}
-			if !strings.EqualFold(c.Type.Type, "time") {
-				continue
-			}
-			text := "time"
-			if c.Type.Length != nil {
-				text += "(" + string(c.Type.Length.Val) + ")"
-			}
-			if t, ok := parseTimeType(text); ok {
-				c.Type.ResolvedType = t
-			}
+			resolveType(&c.Type)
 		}
 	case *sqlparser.AlterTable:
 		for _, d := range s.Statements {
 			resolveTypes(d)
 		}
+	}
+}
+
+// resolveType does so for one type.
+func resolveType(t *sqlparser.ColumnType) {
+	if t.BinaryCollate && t.Collate == "" && (t.Charset == "" || strings.EqualFold(t.Charset, charsetName)) {
+		t.Collate = "utf8mb4_bin"
+	}
+	if !strings.EqualFold(t.Type, "time") {
+		return
+	}
+	text := "time"
+	if t.Length != nil {
+		text += "(" + string(t.Length.Val) + ")"
+	}
+	if own, ok := parseTimeType(text); ok {
+		t.ResolvedType = own
 	}
 }
 

@@ -62,8 +62,9 @@ func layers() map[string]place {
 		"sqlbackend/wire":      {layer: 6},
 		"sqlbackend/fulltext":  {layer: 6},
 		"sqlbackend/fastpath":  {layer: 6},
+		"sqlbackend/program":   {layer: 6},
 		"sqlbackend/vectorize": {layer: 6},
-		"sqlbackend":           {layer: 6, siblings: []string{"sqlbackend/wire", "sqlbackend/fulltext", "sqlbackend/fastpath", "sqlbackend/vectorize"}},
+		"sqlbackend":           {layer: 6, siblings: []string{"sqlbackend/wire", "sqlbackend/fulltext", "sqlbackend/fastpath", "sqlbackend/program", "sqlbackend/vectorize"}},
 
 		"cmd/lancesql": {layer: 7},
 		"bench":        {layer: 7},

@@ -43,7 +43,7 @@ type spool struct {
 func (s *spool) run(iter sql.RowIter) error {
 	ok, err := s.drain(&iter)
 	if err != nil {
-		closeFailed(s.ctx, iter)
+		CloseFailed(s.ctx, iter)
 		return err
 	}
 	if err := iter.Close(s.ctx); err != nil {
@@ -164,9 +164,9 @@ func fourDigits(v sqltypes.Value) sqltypes.Value {
 	return sqltypes.MakeTrusted(v.Type(), []byte("0000"[len(year):]+v.ToString()))
 }
 
-// closeFailed closes the iterators of a failed statement without passing the one that would commit what the statement
+// CloseFailed closes the iterators of a failed statement without passing the one that would commit what the statement
 // did before it failed.
-func closeFailed(ctx *sql.Context, iter sql.RowIter) {
+func CloseFailed(ctx *sql.Context, iter sql.RowIter) {
 	// Why not reported: the error of the statement says why it failed; closing what failed only repeats it.
 	_ = withoutCommit(iter).Close(ctx)
 }

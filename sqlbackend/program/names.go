@@ -1,0 +1,219 @@
+package program
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+)
+
+// Names in statements that are variables. They are looked for in the syntax tree wherever an expression may stand, so that columns to
+// be inserted or assigned, aliases and qualified names stay what they are. As in MySQL a variable hides a column of its name.
+
+// substitutes reports whether names in a statement can be variables. In definitions they are none but in the query of CREATE TABLE.
+func substitutes(stmt sqlparser.Statement) bool {
+	switch s := stmt.(type) {
+	case *sqlparser.Select, *sqlparser.SetOp, *sqlparser.ParenSelect, *sqlparser.Insert, *sqlparser.Update,
+		*sqlparser.Delete, *sqlparser.Set, *sqlparser.Call, *sqlparser.Show, *sqlparser.Kill:
+		return true
+	case *sqlparser.DDL:
+		return s.OptSelect != nil
+	}
+	return false
+}
+
+// visitNames calls f with each name that can be one of a variable.
+func visitNames(n any, f func(name string)) {
+	_ = replaceNames(n, func(c *sqlparser.ColName) sqlparser.Expr {
+		f(c.Name.String())
+		return nil
+	})
+}
+
+// replaceNames returns a tree with expressions in place of names; with returns nil for a name that stays. What changes is copied, the
+// rest is shared.
+func replaceNames[T any](n T, with func(*sqlparser.ColName) sqlparser.Expr) T {
+	v := reflect.ValueOf(&n).Elem()
+	if out, changed := (&replacer{with: with}).value(v); changed {
+		return out.Interface().(T)
+	}
+	return n
+}
+
+type replacer struct {
+	with func(*sqlparser.ColName) sqlparser.Expr
+}
+
+// value returns a copy of v with the names replaced; false, and nothing, if there are none.
+func (r *replacer) value(v reflect.Value) (reflect.Value, bool) {
+	switch v.Kind() {
+	case reflect.Interface:
+		return r.inInterface(v)
+	case reflect.Pointer:
+		if v.IsNil() || !ofGrammar(v.Type().Elem()) {
+			return v, false
+		}
+		elem, changed := r.value(v.Elem())
+		if !changed {
+			return v, false
+		}
+		out := reflect.New(v.Type().Elem())
+		out.Elem().Set(elem)
+		return out, true
+	case reflect.Slice:
+		return r.inSlice(v)
+	case reflect.Struct:
+		return r.inStruct(v)
+	}
+	return v, false
+}
+
+// ofGrammar reports whether a type is one of syntax trees. Others may point anywhere.
+func ofGrammar(t reflect.Type) bool {
+	return t.PkgPath() == reflect.TypeFor[sqlparser.Select]().PkgPath()
+}
+
+func (r *replacer) inInterface(v reflect.Value) (reflect.Value, bool) {
+	if v.IsNil() {
+		return v, false
+	}
+	if c, ok := v.Interface().(*sqlparser.ColName); ok {
+		if v.Type() != reflect.TypeFor[sqlparser.Expr]() || c == nil || !c.Qualifier.IsEmpty() {
+			return v, false
+		}
+		e := r.with(c)
+		if e == nil {
+			return v, false
+		}
+		return reflect.ValueOf(e), true
+	}
+	t := v.Elem().Type()
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if !ofGrammar(t) {
+		return v, false
+	}
+	elem, changed := r.value(v.Elem())
+	if !changed {
+		return v, false
+	}
+	return elem, true
+}
+
+func (r *replacer) inSlice(v reflect.Value) (reflect.Value, bool) {
+	switch v.Type().Elem().Kind() {
+	case reflect.Interface, reflect.Pointer, reflect.Struct, reflect.Slice:
+	default:
+		return v, false
+	}
+	out := reflect.Value{}
+	for i := range v.Len() {
+		elem, changed := r.value(v.Index(i))
+		if !changed {
+			continue
+		}
+		if !out.IsValid() {
+			out = reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(out, v)
+		}
+		out.Index(i).Set(elem)
+	}
+	return out, out.IsValid()
+}
+
+func (r *replacer) inStruct(v reflect.Value) (reflect.Value, bool) {
+	t := v.Type()
+	if !ofGrammar(t) {
+		return v, false
+	}
+	out := reflect.Value{}
+	for i := range t.NumField() {
+		if !t.Field(i).IsExported() {
+			continue
+		}
+		field, changed := r.value(v.Field(i))
+		if !changed {
+			continue
+		}
+		if !out.IsValid() {
+			out = reflect.New(t).Elem()
+			out.Set(v)
+			r.keepName(v, out)
+		}
+		out.Field(i).Set(field)
+	}
+	return out, out.IsValid()
+}
+
+// keepName gives a column of a result, which was a variable, the variable's name.
+func (r *replacer) keepName(v, out reflect.Value) {
+	was, ok := v.Interface().(sqlparser.AliasedExpr)
+	if !ok || was.InputExpression != "" {
+		return
+	}
+	if c, ok := was.Expr.(*sqlparser.ColName); ok {
+		was.InputExpression = c.Name.String()
+		out.Set(reflect.ValueOf(was))
+	}
+}
+
+// literal is a variable's value in a statement.
+func (v *variable) literal() sqlparser.Expr {
+	return injectedExpr(expression.NewLiteral(v.value, v.typ))
+}
+
+func injectedExpr(e sqlparser.Injectable) sqlparser.Expr {
+	return sqlparser.InjectedExpr{Expression: e, Auth: sqlparser.AuthInformation{AuthType: sqlparser.AuthType_IGNORE}}
+}
+
+// Local is a variable of a program as an argument of CALL, which may assign it.
+type Local struct {
+	*expression.Literal
+	variable *variable
+}
+
+// Set assigns the variable.
+func (l Local) Set(ctx *sql.Context, env *Env, value any, typ sql.Type) error {
+	return l.variable.set(ctx, env, value, typ)
+}
+
+// argument is a variable as an argument of CALL.
+func (v *variable) argument() sqlparser.Expr {
+	return injectedExpr(injected{v})
+}
+
+type injected struct{ *variable }
+
+// bound returns a statement with the values of variables in place of their names.
+func bound[T sqlparser.SQLNode](stmt T, sc *scope) T {
+	return replaceNames(stmt, func(c *sqlparser.ColName) sqlparser.Expr {
+		if v := sc.variable(strings.ToLower(c.Name.String())); v != nil {
+			return v.literal()
+		}
+		return nil
+	})
+}
+
+// boundCall is bound for CALL: an argument that is a variable stays one.
+func boundCall(call *sqlparser.Call, sc *scope) *sqlparser.Call {
+	out := *call
+	out.Params = make(sqlparser.Exprs, len(call.Params))
+	for i, e := range call.Params {
+		if c, ok := e.(*sqlparser.ColName); ok && c.Qualifier.IsEmpty() {
+			if v := sc.variable(strings.ToLower(c.Name.String())); v != nil {
+				out.Params[i] = v.argument()
+				continue
+			}
+		}
+		out.Params[i] = replaceNames(e, func(c *sqlparser.ColName) sqlparser.Expr {
+			if v := sc.variable(strings.ToLower(c.Name.String())); v != nil {
+				return v.literal()
+			}
+			return nil
+		})
+	}
+	return &out
+}

@@ -1,0 +1,328 @@
+package sqlbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+
+	"lancesql/internal/errs"
+	"lancesql/sqlbackend/program"
+	"lancesql/sqlbackend/wire"
+)
+
+// activation is a routine that runs in a session.
+type activation struct {
+	outer    *activation
+	root     *activation // the outermost
+	kind     program.Kind
+	database string
+	name     string
+	held     int // bytes of the results of the CALL, estimated
+}
+
+// within is what a statement must not return a result from.
+func (a *activation) within() string {
+	for ; a != nil; a = a.outer {
+		if a.kind == program.Function {
+			return "function"
+		}
+	}
+	return "trigger"
+}
+
+// depthMax bounds how many routines may run inside each other.
+const depthMax = 256
+
+// enterRoutine makes a routine the running one; leave ends that. While it runs, its database is the current one, and sql_mode is
+// what it was when the routine was made.
+func (c *Conn) enterRoutine(ctx *sql.Context, kind program.Kind, database, name, mode string) (a *activation, leave func(), err error) {
+	again, depth := 0, 0
+	for o := c.running; o != nil; o = o.outer {
+		depth++
+		if o.kind == kind && strings.EqualFold(o.name, name) && strings.EqualFold(o.database, database) {
+			again++
+		}
+	}
+	switch most := c.number("max_sp_recursion_depth"); {
+	case again > 0 && kind == program.Function:
+		return nil, nil, newError(1424, "Recursive stored functions and triggers are not allowed.")
+	case int64(again) > most:
+		return nil, nil, newError(1456, "Recursive limit %d (as set by the max_sp_recursion_depth variable) was exceeded for routine %s", max(most, 0), name)
+	case depth >= depthMax:
+		return nil, nil, newError(1436, "Thread stack overrun: %d routines inside each other", depth)
+	}
+	before, current := sql.LoadSqlMode(ctx).String(), ctx.GetCurrentDatabase()
+	if mode != before {
+		if err := c.SetSessionVariable(ctx, sql.SqlModeSessionVar, mode); err != nil {
+			return nil, nil, err
+		}
+	}
+	ctx.SetCurrentDatabase(database)
+	a = &activation{outer: c.running, kind: kind, database: database, name: name}
+	if a.root = a; a.outer != nil {
+		a.root = a.outer.root
+	}
+	c.running = a
+	return a, func() {
+		c.running = a.outer
+		ctx.SetCurrentDatabase(current)
+		if now := sql.LoadSqlMode(ctx).String(); now != before {
+			_ = c.SetSessionVariable(ctx, sql.SqlModeSessionVar, before) // which it was
+		}
+	}, nil
+}
+
+// number is the value of a session variable that is a number; 0 if there is none.
+func (c *Conn) number(name string) int64 {
+	v, err := c.GetSessionVariable(nil, name)
+	if err != nil {
+		return 0
+	}
+	n, _ := toInt64(v)
+	return n
+}
+
+// call runs a procedure.
+func (o *operators) call(ctx *sql.Context, n *plan.Call, row sql.Row) (sql.RowIter, error) {
+	c := connOf(ctx)
+	if c == nil || n.Procedure == nil || n.Procedure.ExternalProc != nil {
+		return nil, nil
+	}
+	body := bodyOf(n)
+	db, ok := n.Database().(sql.StoredProcedureDatabase)
+	if body == nil || !ok {
+		return nil, newError(1457, "Failed to load routine %s. The definition of it cannot be read.", n.Name)
+	}
+	details, _, err := db.GetStoredProcedure(ctx, n.Name)
+	if err != nil {
+		return nil, err
+	}
+	values, from := make([]any, len(n.Params)), make([]sql.Type, len(n.Params))
+	for i, e := range n.Params {
+		from[i] = e.Type(ctx)
+		if n.Procedure.Params[i].Direction == plan.ProcedureParamDirection_Out {
+			if err := checkAssignable(e, i, db.Name()+"."+n.Name); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if n.Procedure.Params[i].Direction != plan.ProcedureParamDirection_In {
+			if err := checkAssignable(e, i, db.Name()+"."+n.Name); err != nil {
+				return nil, err
+			}
+		}
+		v, err := e.Eval(ctx, row)
+		if err == nil {
+			values[i], err = sql.UnwrapAny(ctx, v)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if c.running == nil {
+		c.results = nil
+	}
+	results := len(c.results)
+	a, leave, err := c.enterRoutine(ctx, program.Procedure, db.Name(), n.Name, details.SqlMode)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	env := o.environment(c, a)
+	run, err := body.NewCall(ctx, env, values, from)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := run.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range n.Params {
+		if n.Procedure.Params[i].Direction == plan.ProcedureParamDirection_In {
+			continue
+		}
+		if err := assignArgument(ctx, env, e, run.Param(body.Params[i].Name), body.Params[i].Type); err != nil {
+			return nil, err
+		}
+	}
+	if a.outer == nil && len(c.results) > results { // those inside another keep theirs for the outermost
+		last := c.results[len(c.results)-1]
+		n.SetSchema(last.Schema)
+		return sql.RowsToRowIter(last.Rows...), nil
+	}
+	n.SetSchema(types.OkResultSchema)
+	return sql.RowsToRowIter(sql.NewRow(counts)), nil
+}
+
+// bodyOf is the body of the procedure that a plan calls; nil if it could not be read.
+func bodyOf(n *plan.Call) *routineBody {
+	if len(n.Procedure.Ops) != 1 {
+		return nil
+	}
+	s, ok := n.Procedure.Ops[0].PrimaryData.(sqlparser.InjectedStatement)
+	if !ok {
+		return nil
+	}
+	body, _ := s.Statement.(*routineBody)
+	return body
+}
+
+func checkAssignable(e sql.Expression, i int, name string) error {
+	switch e := e.(type) {
+	case program.Local, *expression.UserVar, *expression.ProcedureParam:
+		return nil
+	case *expression.SystemVar:
+		return fmt.Errorf("unable to set `%s` as it is a system variable", e.Name)
+	}
+	return newError(1414, "OUT or INOUT argument %d for routine %s is not a variable or NEW pseudo-variable in BEFORE trigger", i+1, name)
+}
+
+// assignArgument gives a variable the value of an OUT or INOUT parameter.
+func assignArgument(ctx *sql.Context, env *program.Env, e sql.Expression, v any, typ sql.Type) error {
+	switch e := e.(type) {
+	case program.Local:
+		return e.Set(ctx, env, v, typ)
+	case *expression.UserVar:
+		return ctx.SetUserVariable(ctx, e.Name, v, typ)
+	case *expression.ProcedureParam:
+		return e.Set(ctx, v, typ)
+	}
+	return fmt.Errorf("argument %s cannot be assigned", e)
+}
+
+// environment is what a routine runs in.
+func (o *operators) environment(c *Conn, a *activation) *program.Env {
+	return &program.Env{
+		Run: func(ctx *sql.Context, stmt sqlparser.Statement, row func(sql.Schema, sql.Row) error) (types.OkResult, error) {
+			c.BaseSession.ClearWarnings()
+			return o.runInner(ctx, stmt, func(s sql.Schema, r sql.Row) error {
+				if r == nil {
+					return nil
+				}
+				return row(s, r)
+			})
+		},
+		Eval: func(ctx *sql.Context, stmt *sqlparser.Select) (any, sql.Type, error) {
+			return o.evalInner(ctx, c, stmt)
+		},
+		Send: func(ctx *sql.Context, stmt sqlparser.Statement) (types.OkResult, error) {
+			if !showsWarnings(stmt) {
+				c.BaseSession.ClearWarnings()
+			}
+			return o.sendInner(ctx, c, a, stmt)
+		},
+		Convert:   convertVariable,
+		Condition: mapToSQLError,
+		Warnings:  c.Warnings,
+		State:     sqlState,
+		BytesMax:  heldBytesMax,
+		Size:      sizeOf,
+	}
+}
+
+// runInner runs a statement of a routine. If it returns rows, row is called with nil first and then with each of them.
+func (o *operators) runInner(ctx *sql.Context, stmt sqlparser.Statement, row func(sql.Schema, sql.Row) error) (counts types.OkResult, err error) {
+	ctx = sql.NewContext(ctx.Context, sql.WithSession(ctx.Session)) // Why: the process list is the outer statement's
+	schema, rows, _, err := o.runner.QueryWithBindings(ctx, "", stmt, nil, nil)
+	if err != nil {
+		return types.OkResult{}, err
+	}
+	abandon := func() {
+		if it, ok := rows.(*innerStatement); ok {
+			it.abandon(ctx)
+		} else {
+			wire.CloseFailed(ctx, rows)
+		}
+	}
+	if len(schema) > 0 && !types.IsOkResultSchema(schema) { // START TRANSACTION and others have none
+		if err := row(schema, nil); err != nil {
+			abandon()
+			return types.OkResult{}, err
+		}
+	}
+	for n := 0; ; n++ {
+		r, err := rows.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if n%128 == 127 && err == nil {
+			err = ctx.Err()
+		}
+		if err == nil && types.IsOkResult(r) {
+			counts = types.GetOkResult(r)
+			continue
+		}
+		if err == nil {
+			err = row(schema, r)
+		}
+		if err != nil {
+			abandon()
+			return types.OkResult{}, err
+		}
+	}
+	return counts, rows.Close(ctx)
+}
+
+// evalInner evaluates an expression of a routine.
+func (o *operators) evalInner(ctx *sql.Context, c *Conn, stmt *sqlparser.Select) (value any, typ sql.Type, err error) {
+	before := c.Warnings()
+	c.BaseSession.ClearWarnings()
+	_, err = o.runInner(ctx, stmt, func(s sql.Schema, row sql.Row) error {
+		if row == nil {
+			return nil
+		}
+		if len(row) != 1 {
+			return newError(1241, "Operand should contain 1 column(s)")
+		}
+		typ = s[0].Type
+		value, err = sql.UnwrapAny(ctx, row[0])
+		return err
+	})
+	if len(c.Warnings()) == 0 { // those of the statement before stay
+		for i := len(before) - 1; i >= 0; i-- {
+			c.BaseSession.Warn(before[i])
+		}
+	}
+	return value, typ, err
+}
+
+// sendInner runs a statement of a routine whose rows are a result of the CALL.
+func (o *operators) sendInner(ctx *sql.Context, c *Conn, a *activation, stmt sqlparser.Statement) (types.OkResult, error) {
+	before := len(c.results)
+	_, isCall := stmt.(*sqlparser.Call)
+	var result *wire.Result
+	counts, err := o.runInner(ctx, stmt, func(s sql.Schema, row sql.Row) error {
+		if row == nil {
+			if isInside(ctx) {
+				return newError(1415, "Not allowed to return a result set from a %s", a.within())
+			}
+			result = &wire.Result{Schema: s}
+			return nil
+		}
+		if a.root.held += sizeOf(row); a.root.held > heldBytesMax {
+			return fmt.Errorf("results of more than %d MiB in one CALL: %w", heldBytesMax>>20, errs.ErrLimit)
+		}
+		result.Rows = append(result.Rows, row)
+		return nil
+	})
+	if err != nil {
+		return types.OkResult{}, err
+	}
+	if result != nil && (!isCall || len(c.results) == before) {
+		c.results = append(c.results, *result)
+	}
+	return counts, nil
+}
+
+// insideContext is a context whose statements belong to the statement around them.
+func insideContext(ctx *sql.Context) *sql.Context {
+	return ctx.WithContext(context.WithValue(ctx.Context, inTrigger{}, true))
+}
