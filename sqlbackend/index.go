@@ -151,9 +151,9 @@ func (t *Table) GetIndexes(ctx *sql.Context) ([]sql.Index, error) {
 		out = append(out, p)
 	}
 	c := connOf(ctx)
-	all, shows, likens := t.keys || c != nil && c.stmt.catalog, false, false
+	all, shows, changes, likens := t.keys || c != nil && c.stmt.catalog, false, false, false
 	if c != nil {
-		shows, likens = indexUse(c.stmt.marked)
+		shows, changes, likens = indexUse(c.stmt.marked)
 	}
 	for i := range t.info.shape.Indexes {
 		s := &t.info.shape.Indexes[i]
@@ -161,18 +161,27 @@ func (t *Table) GetIndexes(ctx *sql.Context) ([]sql.Index, error) {
 			continue
 		}
 		if x := t.info.secondary(s); all || x.key != nil && x.lengths == nil {
-			x.shown = shows
+			if x.shown = shows; x.kind == kindFulltext && changes {
+				x.lengths = slices.Repeat([]int{1}, len(x.columns)) // as markFulltext makes it
+			}
 			out = append(out, x)
 		}
 	}
 	return t.declared(ctx, out), nil
 }
 
-// indexUse says what a statement does with the indexes it asks for: it shows them, or gives them to another table (addLike).
-func indexUse(stmt sqlparser.Statement) (shows, likens bool) {
-	_, shows = stmt.(*sqlparser.Show)
-	ddl, ok := stmt.(*sqlparser.DDL)
-	return shows, ok && ddl.OptLike != nil
+// indexUse says what a statement does with the indexes it asks for: it shows them, changes the table, or gives them to another
+// table (addLike).
+func indexUse(stmt sqlparser.Statement) (shows, changes, likens bool) {
+	switch s := stmt.(type) {
+	case *sqlparser.Show:
+		return true, false, false
+	case *sqlparser.AlterTable:
+		return false, true, false
+	case *sqlparser.DDL:
+		return false, s.OptLike == nil, s.OptLike != nil
+	}
+	return false, false, false
 }
 
 // PreciseMatch implements sql.IndexAddressable: the frontend's filter stays above every look-up (I3).

@@ -30,9 +30,14 @@ const (
 
 // markFulltext makes the FULLTEXT indexes of a definition ordinary ones with the mark.
 func markFulltext(stmt sqlparser.Statement) {
-	mark := func(fields []*sqlparser.IndexField, options []*sqlparser.IndexOption) []*sqlparser.IndexOption {
+	mark := func(fields []*sqlparser.IndexField, columns []*sqlparser.ColumnDefinition, options []*sqlparser.IndexOption) []*sqlparser.IndexOption {
 		for _, f := range fields {
-			f.Length = sqlparser.NewIntVal([]byte("1")) // the frontend wants a length for TEXT
+			text := func(c *sqlparser.ColumnDefinition) bool {
+				return !c.Name.Equal(f.Column) || strings.HasSuffix(strings.ToLower(c.Type.Type), "text") || strings.HasSuffix(strings.ToLower(c.Type.Type), "char")
+			}
+			if !slices.ContainsFunc(columns, func(c *sqlparser.ColumnDefinition) bool { return !text(c) }) {
+				f.Length = sqlparser.NewIntVal([]byte("1")) // the frontend wants a length for TEXT, and none for numbers
+			}
 		}
 		comment := fulltextMark
 		var others []*sqlparser.IndexOption
@@ -48,7 +53,7 @@ func markFulltext(stmt sqlparser.Statement) {
 	one := func(d *sqlparser.DDL) {
 		if d.IndexSpec != nil && strings.EqualFold(d.IndexSpec.Type, sqlparser.FulltextStr) {
 			d.IndexSpec.Type = ""
-			d.IndexSpec.Options = mark(d.IndexSpec.Fields, d.IndexSpec.Options)
+			d.IndexSpec.Options = mark(d.IndexSpec.Fields, nil, d.IndexSpec.Options)
 		}
 		if d.TableSpec == nil {
 			return
@@ -56,7 +61,7 @@ func markFulltext(stmt sqlparser.Statement) {
 		for _, x := range d.TableSpec.Indexes {
 			if x.Info.Fulltext {
 				x.Info.Fulltext, x.Info.Type = false, "key"
-				x.Options = mark(x.Fields, x.Options)
+				x.Options = mark(x.Fields, d.TableSpec.Columns, x.Options)
 			}
 		}
 	}
@@ -92,6 +97,20 @@ func (s *shape) fulltextIndex(def *sql.IndexDef) (idx shapeIndex, ok bool, err e
 		idx.Parts = append(idx.Parts, shapePart{Column: c.Name})
 	}
 	return idx, true, nil
+}
+
+// checkFulltext refuses a FULLTEXT index over a column that is no text any more.
+func checkFulltext(x shapeIndex, columns sql.Schema, position map[string]int) error {
+	for _, p := range x.Parts {
+		i, ok := position[strings.ToLower(p.Column)]
+		if !ok {
+			return sql.ErrKeyColumnDoesNotExist.New(p.Column)
+		}
+		if !types.IsTextOnly(columns[i].Type) {
+			return newError(1283, "Column '%s' cannot be part of FULLTEXT index", p.Column)
+		}
+	}
+	return nil
 }
 
 // scans reports whether an index is one that narrows scans.
@@ -371,7 +390,7 @@ func bindMatches(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity
 	if c == nil || !ordersByRelevance(c.stmt.marked) {
 		return n, transform.NewTree, nil
 	}
-	return transform.Node(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+	n, _, err = transform.Node(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
 		f, ok := n.(*plan.Filter)
 		if !ok {
 			return n, transform.SameTree, nil
@@ -383,6 +402,7 @@ func bindMatches(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity
 		}
 		return n, transform.SameTree, nil
 	})
+	return n, transform.NewTree, err
 }
 
 // ordersByRelevance reports whether a statement is a query of one table that says nothing about an order.

@@ -181,6 +181,11 @@ func newLayout(s *shape, columns sql.Schema, codecs []codec) (layout, error) {
 				return l, err
 			}
 		}
+		if s.Indexes[i].Kind == kindFulltext {
+			if err := checkFulltext(s.Indexes[i], columns, position); err != nil {
+				return l, err
+			}
+		}
 		if !s.Indexes[i].Kept {
 			continue
 		}
