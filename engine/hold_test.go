@@ -181,3 +181,31 @@ func TestLockInstance(t *testing.T) {
 	require.Equal(t, "last", dumped(t, e, "t")[7])
 	require.NoError(t, e.Close(ctx))
 }
+
+// While files are held a row may be the first of its shard: the shard is made all the same, and nobody waits.
+func TestLockInstanceNewShards(t *testing.T) {
+	dir := t.TempDir()
+	ctx := t.Context()
+	e, err := Open(ctx, Config{DataDir: dir}, Components{})
+	require.NoError(t, err)
+	require.NoError(t, e.CreateDatabase(ctx, "db", nil))
+	def := testDef()
+	def.Sharding = lsm.Sharding{Column: "id", Buckets: 16}
+	_, err = e.CreateTable(ctx, "db", "t", def)
+	require.NoError(t, err)
+	s := e.NewSession(1)
+	require.NoError(t, s.LockInstance(ctx, time.Second))
+	for id := range int64(64) {
+		require.NoError(t, put(id, "v").runOn(ctx, e, "t"))
+	}
+	copied := t.TempDir()
+	require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+	there, err := Open(ctx, Config{DataDir: copied}, Components{})
+	require.NoError(t, err)
+	require.Len(t, dumped(t, there, "t"), 64)
+	require.NoError(t, there.Close(ctx))
+	s.Close()
+	require.NoError(t, e.FlushTables(ctx, nil))
+	require.Len(t, dumped(t, e, "t"), 64)
+	require.NoError(t, e.Close(ctx))
+}

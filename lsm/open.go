@@ -30,6 +30,7 @@ const rebuildKeys = 8192
 // everything recovered is visible to every view. What Options.Journal has and no entry of its shard covers is put
 // into entries first. Spec: memwal.md §7.5, §8.4.
 func Open(ctx context.Context, o Options, root string) (*Table, error) {
+	ctx = objstore.Unheld(ctx) // as for claims: it adds the records of the journal to the WAL
 	o.Store = objstore.Metered(o.Store)
 	t := &Table{root: root, alive: make(map[*Version]struct{})}
 	ds, err := openMemWAL(ctx, o.Store, o.Clock, root)

@@ -106,6 +106,7 @@ func shardIDs(ctx context.Context, st objstore.Store, root string, want ...uuid.
 // claim takes a shard over and leaves a fence sentinel at the tip of its WAL. entry is the sharding value of a new
 // shard. Spec: memwal.md §7.5.
 func (t *Table) claim(ctx context.Context, id uuid.UUID, ordinal int, entry []byte) (*shard, *pb.ShardManifest, error) {
+	ctx = objstore.Unheld(ctx) // Why: a first row in a shard, or another writer, would stop all commits until a backup is made
 	sh := &shard{ordinal: ordinal, dir: newShardDir(t.o.Store, t.root, id), ends: make(map[uint64]wal.Position)}
 	m, err := sh.dir.claim(ctx, entry)
 	if err != nil {

@@ -45,8 +45,12 @@ func changesFiles(stmt sqlparser.Statement) bool {
 		*sqlparser.GrantProxy, *sqlparser.RevokeProxy:
 		return true
 	case sqlparser.InjectedStatement:
-		n, ok := s.Statement.(*adminNode)
-		return ok && (n.op == adminFlush && !n.readLock || n.op == adminOptimize)
+		switch n := s.Statement.(type) {
+		case *adminNode:
+			return n.op == adminFlush && !n.readLock || n.op == adminOptimize
+		case *serverStatement:
+			return n.commits // they are about accounts
+		}
 	}
 	return false
 }

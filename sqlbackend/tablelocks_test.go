@@ -252,6 +252,7 @@ func TestInstanceLock(t *testing.T) {
 			B: FLUSH TABLES -> error 1205
 			B: ANALYZE TABLE t -> error 1205
 			B: CREATE USER backup -> error 1205
+			B: SET PASSWORD FOR root = 'x' -> error 1205
 			A: DROP TABLE t -> error 1223
 			A: INSERT INTO u VALUES (1, 1)
 			C: LOCK INSTANCE FOR BACKUP

@@ -18,7 +18,7 @@ type Gate struct {
 func NewGate(s Store) *Gate { return &Gate{Store: s, open: semaphore.NewWeighted(math.MaxInt64)} }
 
 // Hold waits until no change runs and lets none begin before release is called, once: those wait, or end with the error of
-// their context. What is written to an object that was created before stays invisible until its Commit.
+// their context, unless that is Unheld. What is written to an object that was created before stays invisible until its Commit.
 func (g *Gate) Hold(ctx context.Context) (release func(), err error) {
 	if err := g.open.Acquire(ctx, math.MaxInt64); err != nil {
 		return nil, fmt.Errorf("hold up changes of files: %w", err)
@@ -26,8 +26,20 @@ func (g *Gate) Hold(ctx context.Context) (release func(), err error) {
 	return func() { g.open.Release(math.MaxInt64) }, nil
 }
 
+// unheldKey is the key of the context value that Unheld sets.
+type unheldKey struct{}
+
+// Unheld returns a context whose changes no hold keeps up: those without which nobody could write meanwhile. They must only add
+// objects, each of which may be there or not in what is copied, and remove such as nothing names.
+func Unheld(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unheldKey{}, true)
+}
+
 // change runs f as soon as no hold is in force.
 func (g *Gate) change(ctx context.Context, f func() error) error {
+	if ctx.Value(unheldKey{}) != nil {
+		return f()
+	}
 	if err := g.open.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("changes of files are held up: %w", err)
 	}
