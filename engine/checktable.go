@@ -187,7 +187,7 @@ func (c *tableCheck) sample(rec arrow.RecordBatch) {
 		c.samples = make([][]any, rec.NumCols())
 	}
 	for i, col := range rec.Columns() {
-		if !arrowx.Supported(col.DataType()) {
+		if !comparable(col.DataType()) {
 			continue
 		}
 		for row := 0; row < int(rec.NumRows()) && len(c.samples[i]) < samplesMax; row += sampleEvery {
@@ -198,11 +198,16 @@ func (c *tableCheck) sample(rec arrow.RecordBatch) {
 	}
 }
 
+// comparable reports whether a predicate can name values of a type: not vectors.
+func comparable(t arrow.DataType) bool {
+	return arrowx.Supported(t) && t.ID() != arrow.FIXED_SIZE_LIST
+}
+
 // pruning compares what zone maps, bitmaps and bloom filters leave of the rows with NULL, or one of the sampled values, in a
 // column with a scan.
 func (c *tableCheck) pruning() error {
 	for column, values := range c.samples {
-		if !arrowx.Supported(c.tbl.Schema.Field(column).Type) {
+		if !comparable(c.tbl.Schema.Field(column).Type) {
 			continue
 		}
 		for _, filter := range []predicate.Expr{predicate.In{Column: column, Values: values}, predicate.IsNull{Column: column}} {

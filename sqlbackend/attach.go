@@ -185,6 +185,10 @@ func attachedType(t arrow.DataType, keyed bool) (text string, ok bool) {
 		}
 	case *arrow.DurationType:
 		return "time" + microseconds, true
+	case *arrow.FixedSizeListType:
+		if t.Elem().ID() == arrow.FLOAT32 && !keyed && t.Len() >= 1 && t.Len() <= types.MaxVectorDimensions {
+			return fmt.Sprintf("vector(%d)", t.Len()), true
+		}
 	case *arrow.StringType:
 		if keyed {
 			return fmt.Sprintf("varchar(%d)", attachedKeyChars), true

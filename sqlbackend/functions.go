@@ -19,6 +19,7 @@ func functions() []sql.Function {
 		sql.Function0{Name: "version", Fn: versionFunction},
 		sql.Function0{Name: "session_user", Fn: function.NewUser},
 		sql.Function0{Name: "system_user", Fn: function.NewUser},
+		newScalar("vector_dim", 1, 1, always(types.Int64), vectorDim),
 		newScalar("format_bytes", 1, 1, always(types.Text), formatBytes),
 		newScalar("format_pico_time", 1, 1, always(types.Text), formatPicoTime),
 		newScalar("st_distance_sphere", 2, 3, always(types.Float64), distanceSphere),

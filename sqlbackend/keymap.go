@@ -105,6 +105,8 @@ func keyPartEncoder(t sql.Type, c codec, length int) (func([]byte, any) ([]byte,
 		return nil, sql.ErrJSONIndex.New("")
 	case query.Type_GEOMETRY:
 		return nil, notSupported("keys of spatial columns")
+	case query.Type_VECTOR:
+		return nil, notSupported("keys of VECTOR columns")
 	default:
 		return appendScalar, nil
 	}

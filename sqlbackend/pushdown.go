@@ -8,6 +8,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/transform"
+	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/internal/predicate"
@@ -235,7 +236,7 @@ func (t *tableInfo) filterable(column int) bool { return filterableType(t.schema
 
 func filterableType(typ sql.Type) bool {
 	switch st := typ.(type) {
-	case sql.EnumType, sql.SetType:
+	case sql.EnumType, sql.SetType, types.VectorType:
 		return false
 	case sql.StringType:
 		return byteOrdered(st.Collation())

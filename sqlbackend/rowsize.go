@@ -71,7 +71,7 @@ func columnBytes(t sql.Type) int {
 		return 3
 	case query.Type_INT32, query.Type_UINT32, query.Type_FLOAT32:
 		return 4
-	case query.Type_JSON, query.Type_GEOMETRY:
+	case query.Type_JSON, query.Type_GEOMETRY, query.Type_VECTOR:
 		return pointer + 4
 	case query.Type_TIME:
 		return 3 + fractionBytes(t)

@@ -98,3 +98,12 @@ func (s *scalar) CollationCoercibility(ctx *sql.Context) (sql.CollationID, byte)
 	}
 	return sql.Collation_binary, 5
 }
+
+// vectorDim is VECTOR_DIM: how many numbers a vector has.
+func vectorDim(_ *sql.Context, args []any) (any, error) {
+	b, ok := args[0].([]byte)
+	if !ok || len(b)%4 != 0 {
+		return nil, sql.ErrInvalidType.New(args[0])
+	}
+	return int64(len(b) / 4), nil
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/dolthub/vitess/go/vt/proto/query"
 )
 
 // schemaFormatter writes SHOW CREATE TABLE: the frontend's text, made such that the same table comes of it again.
@@ -32,8 +33,11 @@ func (f schemaFormatter) GenerateCreateTableColumnDefinition(c *sql.Column, def,
 		start += c.Type.String()
 	}
 	if rest, ok := strings.CutPrefix(text, start); ok {
-		if types.IsEnum(c.Type) || types.IsSet(c.Type) {
+		switch {
+		case types.IsEnum(c.Type) || types.IsSet(c.Type):
 			start = escapeMembers(start)
+		case c.Type.Type() == query.Type_VECTOR:
+			start = "  " + f.QuoteIdentifier(c.Name) + " " + strings.ToLower(c.Type.String())
 		}
 		if c.Extra == extraUnsigned {
 			start += " " + extraUnsigned

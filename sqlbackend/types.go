@@ -73,6 +73,8 @@ func newCodec(t sql.Type) (codec, error) {
 		return textCodec(t), nil
 	case query.Type_BINARY, query.Type_VARBINARY, query.Type_BLOB:
 		return binaryCodec(t), nil
+	case query.Type_VECTOR:
+		return vectorCodec(t)
 	case query.Type_ENUM:
 		return enumCodec(t)
 	case query.Type_SET:
@@ -279,6 +281,18 @@ func textCodec(t sql.Type) codec {
 			return s, nil
 		},
 	}
+}
+
+// vectorCodec keeps a VECTOR(n) as a fixed-size list of n float32, as other Lance writers keep embeddings.
+func vectorCodec(t sql.Type) (codec, error) {
+	vt, ok := t.(types.VectorType)
+	if !ok || vt.Dimensions <= 0 {
+		return codec{}, errUnsupportedType(t)
+	}
+	return codec{
+		arrow:  arrow.FixedSizeListOf(int32(vt.Dimensions), arrow.PrimitiveTypes.Float32),
+		encode: func(ctx context.Context, v any) (any, error) { return convertTo[[]byte](ctx, t, v) },
+	}, nil
 }
 
 func binaryCodec(t sql.Type) codec {

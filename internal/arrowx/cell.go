@@ -2,7 +2,9 @@ package arrowx
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -21,9 +23,46 @@ func Supported(t arrow.DataType) bool {
 		arrow.LARGE_BINARY, arrow.FIXED_SIZE_BINARY, arrow.DATE32, arrow.DATE64, arrow.TIME32, arrow.TIME64,
 		arrow.TIMESTAMP, arrow.DURATION, arrow.DECIMAL128, arrow.DECIMAL256:
 		return true
+	case arrow.FIXED_SIZE_LIST:
+		return t.(*arrow.FixedSizeListType).Elem().ID() == arrow.FLOAT32
 	default:
 		return false
 	}
+}
+
+// vectorOf is cell i of a fixed-size list of float32 as little-endian bytes; an element that is NULL is 0.
+func vectorOf(a *array.FixedSizeList, i int) any {
+	values, ok := a.ListValues().(*array.Float32)
+	if !ok {
+		return nil
+	}
+	from, to := a.ValueOffsets(i)
+	out := make([]byte, 0, 4*(to-from))
+	for k := from; k < to; k++ {
+		x := float32(0)
+		if values.IsValid(int(k)) {
+			x = values.Value(int(k))
+		}
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
+	}
+	return out
+}
+
+// appendVector appends little-endian float32s to a fixed-size list of them; false if v is something else.
+func appendVector(b *array.FixedSizeListBuilder, v any) (bool, error) {
+	x, ok := v.([]byte)
+	values, floats := b.ValueBuilder().(*array.Float32Builder)
+	if !ok || !floats {
+		return false, nil
+	}
+	if n := int(b.Type().(*arrow.FixedSizeListType).Len()); len(x) != 4*n {
+		return true, fmt.Errorf("%d bytes for a vector of %d: %w", len(x), n, errs.ErrInvalid)
+	}
+	b.Append(true)
+	for ; len(x) > 0; x = x[4:] {
+		values.Append(math.Float32frombits(binary.LittleEndian.Uint32(x)))
+	}
+	return true, nil
 }
 
 // Value returns cell i of a as described at Row, nil for NULL. Strings and binaries are copies, so the cell
@@ -65,6 +104,8 @@ func Value(a arrow.Array, i int) any {
 		return cloneBytes(a.Value(i))
 	case *array.FixedSizeBinary:
 		return cloneBytes(a.Value(i))
+	case *array.FixedSizeList:
+		return vectorOf(a, i)
 	case *array.Date32:
 		return a.Value(i)
 	case *array.Date64:
@@ -139,6 +180,11 @@ func Append(b array.Builder, v any) error {
 				return fmt.Errorf("%d bytes for a column of %d: %w", len(x), width, errs.ErrInvalid)
 			}
 			b.Append(x)
+		}
+	case *array.FixedSizeListBuilder:
+		var err error
+		if ok, err = appendVector(b, v); err != nil {
+			return err
 		}
 	case *array.Date32Builder:
 		ok = put[arrow.Date32](b, v)

@@ -4,7 +4,7 @@ import "github.com/apache/arrow-go/v18/arrow"
 
 // Row is one row of a table in schema order, nil for NULL. The Go type of a cell is fixed by the column's
 // Arrow type: bool; int8…int64; uint8…uint64; float32; float64; string (Utf8, LargeUtf8); []byte (Binary,
-// LargeBinary, FixedSizeBinary); arrow.Date32; arrow.Time64; arrow.Timestamp; arrow.Duration;
+// LargeBinary, FixedSizeBinary, and FixedSizeList of Float32 as little-endian bytes); arrow.Date32; arrow.Time64; arrow.Timestamp; arrow.Duration;
 // decimal128.Num; decimal256.Num. A Row handed over is never changed by either side.
 type Row []any
 
