@@ -114,8 +114,9 @@ func (e *Engine) unholdFiles() {
 	}
 }
 
-// endHold lets everything go on, and refuses further holds: the engine closes.
-func (e *Engine) endHold() {
+// ReleaseInstance ends every LockInstance and refuses further ones: the engine is about to close, and statements that wait for
+// files must be able to end.
+func (e *Engine) ReleaseInstance() {
 	h := &e.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()

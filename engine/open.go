@@ -131,7 +131,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	if e.follow != nil {
 		e.follow.stopFollowing()
 	}
-	e.endHold()
+	e.ReleaseInstance()
 	faults := []error{e.stopJobs(ctx)}
 	e.commits.shut()
 	for _, ot := range e.takeTables() {

@@ -347,7 +347,7 @@ func (c *coster) lookup(ctx *sql.Context, scan *memo.IndexScan) (cost float64, o
 	}
 	for i, e := range keys {
 		// Why not by <=>: the frontend looks up all rows that are not NULL for the first row.
-		if scan.Table.NullMask()[i] || !t.info.looksUp(ctx, x.columns[i], e) {
+		if scan.Table.NullMask()[i] || !t.info.looksUp(ctx, x.columns[i], e) || x.mixesNull(i) {
 			return 0, false
 		}
 	}
@@ -385,6 +385,12 @@ func mergeable(ctx *sql.Context, e sql.Expression) bool {
 		if !ok || len(l) != len(r) {
 			return false
 		}
+		// Why: the frontend looks for NULL among the values of a key, and a tuple is never NULL itself.
+		for i := range l {
+			if l[i].IsNullable(ctx) || r[i].IsNullable(ctx) {
+				return false
+			}
+		}
 		left, right = l, r
 	}
 	for i := range left {
@@ -397,15 +403,31 @@ func mergeable(ctx *sql.Context, e sql.Expression) bool {
 
 // hashable reports whether equal values of the two sides of a hash join have one hash, and all values have one.
 func hashable(ctx *sql.Context, n *memo.HashJoin) bool {
+	several := len(n.LeftAttrs) > 1
+	for _, e := range n.LeftAttrs {
+		_, tuple := e.(expression.Tuple)
+		several = several || tuple
+	}
+	if several && n.Op.IsExcludeNulls() {
+		return false // Why: of a key with a NULL the frontend compares the rows of any one bucket
+	}
 	for i := range n.LeftAttrs {
 		l, r := n.LeftAttrs[i].Type(ctx), n.RightAttrs[i].Type(ctx)
 		switch {
 		case l.Equals(r):
 		case types.IsEnum(l), types.IsSet(l), types.IsEnum(r), types.IsSet(r):
 			return false
-		case types.IsNumber(l) && types.IsNumber(r), types.IsTextOnly(l) && types.IsTextOnly(r), types.IsText(l) && types.IsText(r), types.IsTime(l) && types.IsTime(r):
+		case types.IsTextOnly(l) && types.IsTextOnly(r):
+			if l.(sql.TypeWithCollation).Collation() != r.(sql.TypeWithCollation).Collation() {
+				return false // which of them counts is decided for each comparison
+			}
+		case types.IsNumber(l) && types.IsNumber(r):
+			if several && types.IsFloat(l) != types.IsFloat(r) {
+				return false // a number that no float is has another hash than the float it is compared as
+			}
+		case types.IsText(l) && types.IsText(r), types.IsTime(l) && types.IsTime(r):
 		case types.IsNumber(l) && types.IsText(r), types.IsText(l) && types.IsNumber(r):
-			if len(n.LeftAttrs) > 1 { // they are hashed as the left one's type
+			if several { // they are hashed as the left one's type
 				return false
 			}
 		default:

@@ -28,6 +28,7 @@ type Index struct {
 	key     *keyMap // nil if it cannot be searched
 	slot    int     // the engine's number of a secondary index, -1 for the primary key
 	kind    string  // shapeIndex.Kind
+	form    int     // shapeIndex.Form
 	shown   bool    // a statement shows it and does nothing else with it: the frontend may know that it is FULLTEXT
 }
 

@@ -485,13 +485,15 @@ func (c *Conn) lockTables(ctx *sql.Context, uses []tableUse) error {
 	return nil
 }
 
-// unlockTables ends LOCK TABLES or FLUSH TABLES WITH READ LOCK, if one is in force, and commits then.
+// unlockTables ends LOCK TABLES, if it is in force, and commits then, or FLUSH TABLES WITH READ LOCK.
 func (c *Conn) unlockTables(ctx *sql.Context) error {
 	if c.tables == nil && !c.readLocked {
 		return nil
 	}
-	if err := c.implicitCommit(ctx); err != nil {
-		return err
+	if c.tables != nil { // Why not else: a dump has its view begin under FLUSH TABLES WITH READ LOCK and keeps it
+		if err := c.implicitCommit(ctx); err != nil {
+			return err
+		}
 	}
 	c.tables, c.readLocked = nil, false
 	c.locks.Release(lock.Session)

@@ -58,7 +58,12 @@ func pushOnce(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, e
 		return n, transform.SameTree, nil
 	}
 	c.stmt.pushed = true
-	return PushDownRule(ctx, nil, n, nil, nil, nil)
+	n, pushed, err := PushDownRule(ctx, nil, n, nil, nil, nil)
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
+	n, rows, err := exactRows(ctx, n)
+	return n, pushed && rows, err
 }
 
 func pushFilter(ctx *sql.Context, f *plan.Filter, anyOrder bool) (sql.Node, transform.TreeIdentity, error) {

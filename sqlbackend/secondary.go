@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/types"
 
 	"lancesql/engine"
 	"lancesql/internal/arrowx"
@@ -29,6 +30,10 @@ func newTableIndex(s *shapeIndex, columns sql.Schema, codecs []codec, position m
 		if err != nil {
 			return x, err
 		}
+		if s.Form > 0 && types.IsTextOnly(columns[i].Type) {
+			plain := enc
+			enc = func(dst []byte, cell any) ([]byte, error) { return plain(append(dst, textMark), cell) }
+		}
 		x.key.parts = append(x.key.parts, keyPart{column: i, length: p.Length, append: enc})
 		x.key.ordered = x.key.ordered && orderedKeyPart(columns[i].Type, p.Length)
 	}
@@ -37,6 +42,18 @@ func newTableIndex(s *shapeIndex, columns sql.Schema, codecs []codec, position m
 		x.key.hidden, x.key.columns = next, []int{next}
 	}
 	return x, nil
+}
+
+// textMark stands before a text in a key of form 1: the end of an empty one would be NULL otherwise.
+const textMark = 1
+
+// keyForm is the form of new keys.
+const keyForm = 1
+
+// mixesNull reports whether '' and NULL of a part of the index have one key: it was made before keys told them apart.
+func (x *Index) mixesNull(part int) bool {
+	c := x.table.schema.Schema[x.columns[part]]
+	return x.form == 0 && !x.primary && c.Nullable && types.IsTextOnly(c.Type)
 }
 
 // storedAlone reports whether the column of an index can be indexed as it is: one that is never NULL and whose bytes
@@ -100,7 +117,7 @@ func (t *tableInfo) fill(row arrowx.Row) error {
 // secondary is the frontend's view of a secondary index.
 func (t *tableInfo) secondary(s *shapeIndex) *Index {
 	x := t.newIndex(s.Name, s.Parts, s.Comment, false)
-	x.unique, x.kind = s.Unique, s.Kind
+	x.unique, x.kind, x.form = s.Unique, s.Kind, s.Form
 	for i := range t.indexes {
 		if t.indexes[i].shape == s {
 			x.key, x.slot = &t.indexes[i].key, i

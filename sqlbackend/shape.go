@@ -18,11 +18,13 @@ import (
 
 // Format numbers of the shape's JSON; readers refuse greater ones than they know. An append-only table has shapeAppendOnly:
 // to a reader that does not know of such tables it would seem to have a hidden row id. One with hidden columns has
-// shapeHidden: such a reader would show them.
+// shapeHidden: such a reader would show them. One with an index of a newer form has shapeForms: such a reader would write the
+// older one.
 const (
 	shapeVersion    = 1
 	shapeAppendOnly = 2
 	shapeHidden     = 3
+	shapeForms      = 4
 )
 
 // shape is what MySQL knows about a table and Arrow cannot say. It is stored as JSON in the catalog and in the
@@ -88,6 +90,8 @@ type shapeIndex struct {
 	Unique  bool        `json:"unique,omitempty"`
 	Kept    bool        `json:"kept,omitempty"`
 	Hidden  string      `json:"hidden,omitempty"`
+	// Form is how the parts are put into Hidden: 1 tells NULL from '' in a text, 0 does not.
+	Form int `json:"form,omitempty"`
 	// Kind is bitmap or bloomfilter for an index that narrows scans of the base: it is not kept, and found by nobody else.
 	Kind string `json:"kind,omitempty"`
 }
@@ -106,6 +110,9 @@ func (s *shape) marshal() ([]byte, error) {
 	}
 	if slices.ContainsFunc(s.Columns, func(c shapeColumn) bool { return c.Hidden }) {
 		s.Version = shapeHidden
+	}
+	if slices.ContainsFunc(s.Indexes, func(x shapeIndex) bool { return x.Form > 0 }) {
+		s.Version = shapeForms
 	}
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -128,7 +135,7 @@ func unmarshalShape(object string, b []byte) (*shape, error) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return nil, errs.Corrupt(object, -1, "table shape: %v", err)
 	}
-	if s.Version > shapeHidden {
+	if s.Version > shapeForms {
 		return nil, fmt.Errorf("table shape of %s has version %d: %w", object, s.Version, errs.ErrNewerFormat)
 	}
 	return &s, nil

@@ -40,6 +40,8 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 			switch r.Id {
 			case ruleNamed("applyIndexesFromOuterScope"):
 				b.Rules[i].Apply = statistics.outerLookups(r.Apply)
+			case ruleNamed("unnestExistsSubqueries"), ruleNamed("unnestInSubqueries"):
+				b.Rules[i].Apply = unnesting(r.Apply)
 			case ruleNamed("replaceIdxSort"):
 				b.Rules[i].Apply = keyOrderBefore(r.Apply)
 			}

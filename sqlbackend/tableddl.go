@@ -291,7 +291,7 @@ func (s *shape) addIndex(ctx *sql.Context, def *sql.IndexDef) error {
 	if kind != "" {
 		idx.Kind, idx.Kept = kind, false
 	} else if !s.storedAlone(idx) {
-		idx.Hidden = s.freeHiddenName()
+		idx.Hidden, idx.Form = s.freeHiddenName(), keyForm
 	}
 	s.Indexes = append(s.Indexes, idx)
 	return nil

@@ -225,6 +225,14 @@ func TestGlobalReadLock(t *testing.T) {
 			A: COMMIT
 			B? -> ok
 			B: SELECT v FROM t WHERE id = 1 -> 12`,
+		"a dump keeps its view": `
+			A: FLUSH TABLES WITH READ LOCK
+			A: START TRANSACTION WITH CONSISTENT SNAPSHOT
+			A: UNLOCK TABLES
+			B: INSERT INTO t VALUES (4, 1)
+			A: SELECT COUNT(*) FROM t -> 3
+			A: COMMIT
+			A: SELECT COUNT(*) FROM t -> 4`,
 		"of some tables": `
 			A: FLUSH TABLES t WITH READ LOCK
 			A: UPDATE t SET v = 1 WHERE id = 1 -> error 1099

@@ -194,8 +194,8 @@ func (s *shape) column(name string) int {
 
 // placeIndex notes a kept index and decides where its values are stored.
 func (s *shape) placeIndex(x shapeIndex) {
-	if x.Hidden = ""; x.Kind == "" && !s.storedAlone(x) {
-		x.Hidden = s.freeHiddenName()
+	if x.Hidden, x.Form = "", 0; x.Kind == "" && !s.storedAlone(x) {
+		x.Hidden, x.Form = s.freeHiddenName(), keyForm
 	}
 	s.Indexes = append(s.Indexes, x)
 }

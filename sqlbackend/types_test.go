@@ -150,14 +150,10 @@ func TestTypeTextRoundTrip(t *testing.T) {
 }
 
 func TestUnsupportedTypes(t *testing.T) {
-	for _, text := range []string{"vector(3)"} {
-		typ, err := parseType(sql.NewEmptyContext(), text, "")
-		require.NoError(t, err)
-		_, err = newCodec(typ)
-		var e *mysql.SQLError
-		require.ErrorAs(t, err, &e, text)
-		require.Equal(t, 1235, e.Num)
-	}
+	_, err := newCodec(types.VectorType{}) // of any length, as functions return it
+	var e *mysql.SQLError
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, 1235, e.Num)
 }
 
 func TestValuesRefused(t *testing.T) {

@@ -57,11 +57,11 @@ func serve(args []string, stdout, stderr io.Writer) error {
 		return errors.Join(err, e.Close(ctx))
 	}
 	announce(stderr, log, &o, srv)
-	return errors.Join(answer(srv, log, signals), e.Close(ctx))
+	return errors.Join(answer(srv, e, log, signals), e.Close(ctx))
 }
 
 // answer serves until the first signal and stops; a second signal ends the process.
-func answer(srv *sqlbackend.Server, log *slog.Logger, signals <-chan os.Signal) error {
+func answer(srv *sqlbackend.Server, e *engine.Engine, log *slog.Logger, signals <-chan os.Signal) error {
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Start() }()
 	select {
@@ -76,6 +76,7 @@ func answer(srv *sqlbackend.Server, log *slog.Logger, signals <-chan os.Signal) 
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
+	e.ReleaseInstance()
 	err := srv.Close(ctx)
 	<-ended
 	return err
