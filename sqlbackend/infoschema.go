@@ -95,6 +95,8 @@ func (o *operators) infoTable(ctx *sql.Context, n *plan.ResolvedTable, row sql.R
 			return nil, err
 		}
 		return &infoColumnsIter{RowIter: rows, provider: c.provider}, nil
+	case "routines", "parameters":
+		return o.infoRoutines(ctx, n, row)
 	case "column_statistics":
 		return sql.RowsToRowIter(o.statistics.histograms(ctx)...), nil
 	}

@@ -38,8 +38,11 @@ func lockFunctions() []sql.Function {
 var _ sql.FunctionProvider = (*Provider)(nil)
 
 // Function implements sql.FunctionProvider: it is asked before the frontend's own functions, which cannot be replaced.
-func (p *Provider) Function(_ *sql.Context, schema, name string) (sql.Function, bool) {
+func (p *Provider) Function(ctx *sql.Context, schema, name string) (sql.Function, bool) {
 	if f, ok := replacedFunction(name); ok && schema == "" {
+		return f, true
+	}
+	if f, ok := p.stored(ctx, schema, name); ok {
 		return f, true
 	}
 	if schema != "" || !strings.HasSuffix(name, "_lock") && !strings.HasSuffix(name, "_locks") {

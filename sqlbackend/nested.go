@@ -94,6 +94,7 @@ func (i *innerStatement) failed(ctx *sql.Context) {
 	if i.RowIter != nil {
 		wire.CloseFailed(ctx, i.RowIter)
 	}
+	i.conn.undoFunctions()
 	if i.conn.stmt.ddl {
 		i.conn.locks.Release(lock.Statement)
 	}

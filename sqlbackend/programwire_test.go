@@ -2,6 +2,7 @@ package sqlbackend_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"testing"
 	"time"
@@ -77,4 +78,60 @@ func TestProgramDiagnostics(t *testing.T) {
 	var n int
 	require.NoError(t, db.QueryRow("CALL takes(?, ?)", 41, "text").Scan(&n, &message)) // prepared
 	require.Equal(t, "42 text!", fmt.Sprint(n, " ", message))
+}
+
+// TestStoredFunctions: stored functions over the wire: who may call them, where they cannot stand, what an error leaves, time limits.
+func TestStoredFunctions(t *testing.T) {
+	r := start(t, "", sqlbackend.ServerConfig{})
+	run(t, r.open(""), "CREATE DATABASE d")
+	db := r.open("d")
+	db.SetMaxOpenConns(1)
+	run(t, db, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)", "CREATE TABLE log (id INT PRIMARY KEY)",
+		"CREATE FUNCTION twice(x INT) RETURNS INT DETERMINISTIC RETURN x * 2",
+		"CREATE FUNCTION note(x INT) RETURNS INT BEGIN INSERT INTO log VALUES (x); RETURN x; END",
+		"CREATE FUNCTION ever() RETURNS INT BEGIN DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; LOOP SET @n = 1; END LOOP; RETURN 1; END")
+	require.Equal(t, []string{"2", "4", "6"}, text(t, db, "SELECT twice(id) FROM t ORDER BY id"))
+	var n int
+	require.NoError(t, db.QueryRow("SELECT twice(?) + twice(?)", 1, 20).Scan(&n))
+	require.Equal(t, 42, n)
+
+	for number, q := range map[int]string{
+		3763: "CREATE TABLE c (a INT PRIMARY KEY, b INT AS (twice(a)))",
+		3770: "CREATE TABLE c (a INT PRIMARY KEY, b INT DEFAULT (twice(2)))",
+		3814: "CREATE TABLE c (a INT PRIMARY KEY, CHECK (twice(a) > 2))",
+		3024: "SELECT /*+ MAX_EXECUTION_TIME(50) */ ever()",
+		1792: "CREATE FUNCTION late() RETURNS INT RETURN 1",
+	} {
+		if number == 1792 {
+			run(t, db, "START TRANSACTION READ ONLY")
+		}
+		_, err := db.Exec(q)
+		require.Equal(t, number, errorNumber(err), "%s: %v", q, err)
+	}
+	run(t, db, "ROLLBACK")
+
+	// An error behind a function takes back what it wrote, and nothing else of the transaction.
+	run(t, db, "BEGIN", "INSERT INTO log VALUES (100)")
+	_, err := db.Exec("SELECT note(id), CAST(CONCAT('[', id) AS JSON) FROM t")
+	require.Error(t, err)
+	run(t, db, "COMMIT")
+	require.Equal(t, []string{"100"}, text(t, db, "SELECT id FROM log"))
+
+	// EXECUTE.
+	run(t, db, "CREATE USER u@localhost IDENTIFIED BY 'p'", "GRANT SELECT ON d.t TO u@localhost")
+	u, err := sql.Open("mysql", fmt.Sprintf("u:p@%s(%s)/d", r.server.Addr().Network(), r.server.Addr()))
+	require.NoError(t, err)
+	defer u.Close()
+	_, err = u.Exec("SELECT twice(id) FROM t")
+	require.Equal(t, 1370, errorNumber(err), "%v", err)
+	require.Empty(t, text(t, u, "SELECT routine_name FROM information_schema.routines WHERE routine_schema = 'd'"))
+	_, err = u.Exec("DROP FUNCTION twice")
+	require.Error(t, err)
+	run(t, db, "GRANT EXECUTE ON d.* TO u@localhost")
+	require.Equal(t, []string{"6"}, text(t, u, "SELECT twice(id) FROM t WHERE id = 3"))
+	require.Equal(t, []string{"ever", "note", "twice"}, text(t, u, "SELECT routine_name FROM information_schema.routines WHERE routine_schema = 'd' ORDER BY 1"))
+	rows, err := db.Query("SHOW FUNCTION STATUS LIKE 'tw%'")
+	require.NoError(t, err)
+	require.True(t, rows.Next())
+	require.NoError(t, rows.Close())
 }

@@ -29,7 +29,9 @@ type Provider struct {
 	refs  *references                   // of the catalog image it names
 
 	grants       *mysql_db.MySQLDb     // the accounts; set before the first session begins
-	parser       *parser               // set before the first session begins
+	parser       *parser               // as grants, and so are the next two
+	builtin      map[string]bool       // functions of the frontend's and ours, by folded name
+	operators    *operators            // which run the statements of stored functions
 	defaultRoles map[account][]account // of SET DEFAULT ROLE
 }
 

@@ -435,7 +435,7 @@ func (r *routine) statement() sqlparser.Statement {
 	switch {
 	case r == nil:
 		return nil
-	case r.missing:
+	case r.missing || r.kind == program.Function:
 		n := &serverStatement{name: "create " + strings.ToLower(string(r.kind)), ddl: true, run: r.define}
 		return n.inject(r.ddl.Auth)
 	}
@@ -448,6 +448,9 @@ func (r *routine) define(ctx *sql.Context, c *Conn) ([]sql.Row, error) {
 	db, err := c.routineDatabase(ctx, name.Qualifier.String())
 	if err != nil {
 		return nil, err
+	}
+	if r.kind == program.Function {
+		return nil, r.defineFunction(ctx, db)
 	}
 	now := ctx.QueryTime()
 	err = db.SaveStoredProcedure(ctx, sql.StoredProcedureDetails{

@@ -25,7 +25,8 @@ type activation struct {
 	kind     program.Kind
 	database string
 	name     string
-	held     int // bytes of the results of the CALL, estimated
+	busy     []tableUse // of the statement that called a function
+	held     int        // bytes of the results of the CALL, estimated
 }
 
 // within is what a statement must not return a result from.
@@ -202,6 +203,9 @@ func assignArgument(ctx *sql.Context, env *program.Env, e sql.Expression, v any,
 func (o *operators) environment(c *Conn, a *activation) *program.Env {
 	return &program.Env{
 		Run: func(ctx *sql.Context, stmt sqlparser.Statement, row func(sql.Schema, sql.Row) error) (types.OkResult, error) {
+			if err := a.checkBusy(ctx, stmt); err != nil {
+				return types.OkResult{}, err
+			}
 			c.BaseSession.ClearWarnings()
 			return o.runInner(ctx, stmt, func(s sql.Schema, r sql.Row) error {
 				if r == nil {
@@ -214,6 +218,9 @@ func (o *operators) environment(c *Conn, a *activation) *program.Env {
 			return o.evalInner(ctx, c, stmt)
 		},
 		Send: func(ctx *sql.Context, stmt sqlparser.Statement) (types.OkResult, error) {
+			if err := a.checkBusy(ctx, stmt); err != nil {
+				return types.OkResult{}, err
+			}
 			if !showsWarnings(stmt) {
 				c.BaseSession.ClearWarnings()
 			}

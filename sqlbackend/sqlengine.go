@@ -4,6 +4,7 @@ import (
 	sqle "github.com/dolthub/go-mysql-server"
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/analyzer"
+	"github.com/dolthub/go-mysql-server/sql/expression/function"
 	"github.com/dolthub/go-mysql-server/sql/mysql_db"
 	"github.com/dolthub/go-mysql-server/sql/rowexec"
 
@@ -13,6 +14,13 @@ import (
 // NewSQLEngine returns the frontend's engine over p, with lancesql's parser, functions, system variables and operators.
 // Accounts are off until a server adds them. The caller closes it before e.
 func NewSQLEngine(e *engine.Engine, p *Provider) *sqle.Engine {
+	p.builtin = map[string]bool{}
+	for name := range function.NewRegistry() {
+		p.builtin[foldName(name)] = true
+	}
+	for _, f := range functions() {
+		p.builtin[foldName(f.FunctionName())] = true
+	}
 	p.parser = &parser{inner: sql.NewMysqlParser(), admin: injectAdmin(e)}
 	front := newFrontend(p, sql.EngineOverrides{
 		Builder:                         sql.BuilderOverrides{Parser: p.parser},
@@ -52,6 +60,9 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 
 	// Why two builders: one for roots, which may be run again, one for everything below them.
 	ops := &operators{statistics: statistics}
+	if own, ok := p.(*Provider); ok {
+		own.operators = ops
+	}
 	inner := rowexec.NewBuilder(ops, overrides)
 	ops.build = inner.Build
 	root := rowexec.NewBuilder(&rootBuilder{operators: ops, inner: inner}, overrides)

@@ -118,6 +118,8 @@ func (s *tokens) serverStatement() sqlparser.Statement {
 		stmt = s.reset()
 	case s.takeWord("checksum"):
 		stmt = s.checksum()
+	case s.takeWord("drop"):
+		stmt = s.dropFunction()
 	case s.takeWord("lock"):
 		stmt = s.lockInstance()
 	case s.takeWord("unlock"):
@@ -155,6 +157,9 @@ func (s *tokens) show() sqlparser.Statement {
 			schema: sql.Schema{textColumn("Status", 30), {Name: "Duration", Type: types.Float64}}}
 		return n.inject(anybody())
 	case s.takeWord("create"):
+		if s.takeWord("function") {
+			return s.showCreateFunction()
+		}
 		return s.showCreateUser()
 	}
 	return nil

@@ -39,6 +39,7 @@ type statement struct {
 	snapshot bool               // START TRANSACTION WITH CONSISTENT SNAPSHOT
 	explain  *explained         // it is being analyzed
 	outside  map[outerPlace]*outerHash
+	undo     *historyMark // before the first function that it called; nil: none, or the statement undoes itself
 
 	diagnostics bool // it shows warnings
 	cleared     bool // the warnings of the statement before are gone
@@ -166,6 +167,7 @@ func (c *Conn) ClearWarnings() {
 
 // NoteError keeps the error of a statement for SHOW WARNINGS and SHOW ERRORS.
 func (c *Conn) NoteError(err *mysql.SQLError) {
+	c.undoFunctions()
 	if !c.stmt.cleared { // it failed before the frontend came to that
 		c.BaseSession.ClearWarnings()
 	}

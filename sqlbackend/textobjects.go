@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -15,7 +16,7 @@ import (
 	"lancesql/internal/errs"
 )
 
-// Views, triggers, procedures and events are texts. A database keeps each as one of its options in the catalog, named
+// Views, triggers, routines and events are texts. A database keeps each as one of its options in the catalog, named
 // by its kind and its name in lower case; the frontend parses and runs them.
 var (
 	_ sql.ViewDatabase            = (*Database)(nil)
@@ -33,6 +34,7 @@ const (
 	viewText      textKind = "view:"
 	triggerText   textKind = "trigger:"
 	procedureText textKind = "procedure:"
+	functionText  textKind = "function:"
 	eventText     textKind = "event:"
 )
 
@@ -50,8 +52,9 @@ type storedText struct {
 
 // texts are the texts of a database, decoded. They are immutable.
 type texts struct {
-	of     *engine.Database
-	byKind map[textKind][]storedText // in the order in which they were made
+	of        *engine.Database
+	byKind    map[textKind][]storedText // in the order in which they were made
+	functions sync.Map                  // those read so far: folded name to *storedFunction
 }
 
 func (t *texts) find(kind textKind, name string) *storedText {

@@ -11,7 +11,17 @@ import (
 func checkTree(ctx *sql.Context, stmt sqlparser.Statement) error {
 	switch s := stmt.(type) {
 	case *sqlparser.DDL:
-		return checkDefinition(s)
+		if err := checkDefinition(s); err != nil {
+			return err
+		}
+		return checkExpressions(ctx, s)
+	case *sqlparser.AlterTable:
+		for _, d := range s.Statements {
+			if err := checkExpressions(ctx, d); err != nil {
+				return err
+			}
+		}
+		return nil
 	case *sqlparser.Select, *sqlparser.SetOp, *sqlparser.ParenSelect, *sqlparser.Insert, *sqlparser.Update, *sqlparser.Delete:
 		if !sql.LoadSqlMode(ctx).ModeEnabled(sql.OnlyFullGroupBy) {
 			return nil
@@ -49,6 +59,39 @@ func checkDefinition(d *sqlparser.DDL) error {
 		return newError(1068, "Multiple primary key defined")
 	}
 	return nil
+}
+
+// checkExpressions refuses stored functions in defaults (3770) and generated columns (3763); the frontend refuses them in checks.
+func checkExpressions(ctx *sql.Context, d *sqlparser.DDL) error {
+	c := connOf(ctx)
+	if d.TableSpec == nil || c == nil || c.provider == nil {
+		return nil
+	}
+	for _, col := range d.TableSpec.Columns {
+		if f := c.storedIn(ctx, col.Type.Default); f != "" {
+			return newError(3770, "Default value expression of column '%s' contains a disallowed function: `%s`.", col.Name.String(), f)
+		}
+		if f := c.storedIn(ctx, col.Type.GeneratedExpr); f != "" {
+			return newError(3763, "Expression of generated column '%s' contains a disallowed function: `%s`.", col.Name.String(), f)
+		}
+	}
+	return nil
+}
+
+// storedIn is the name of a stored function that an expression calls; empty if there is none.
+func (c *Conn) storedIn(ctx *sql.Context, e sqlparser.Expr) (name string) {
+	if e == nil {
+		return ""
+	}
+	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		if f, ok := n.(*sqlparser.FuncExpr); ok {
+			if _, stored := c.provider.stored(ctx, f.Qualifier.String(), f.Name.Lowered()); stored {
+				name = f.Name.String()
+			}
+		}
+		return name == "", nil
+	}, e)
+	return name
 }
 
 // checkDistinctOrder refuses SELECT DISTINCT that is ordered by columns it does not select (3065): which row of equal ones

@@ -159,7 +159,7 @@ func (s *scope) handlesWarnings() bool {
 		}
 		for _, h := range s.block.handlers {
 			for _, v := range h.conditions {
-				if v.class == sqlWarning || v.number != 0 || v.state != "" {
+				if v.class != sqlException {
 					return true
 				}
 			}

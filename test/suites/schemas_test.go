@@ -37,11 +37,7 @@ const (
 func schemas() []schema {
 	return []schema{
 		{name: "bacula", pkg: "bacula-director-mysql", files: []string{dbconfig + "bacula-director-mysql/install/mysql"}, tables: 26},
-		{name: "cacti", pkg: "cacti", files: []string{"usr/share/cacti/conf_templates/cacti.sql"}, tables: 113, known: []string{
-			"ERROR 1064 (42000): You have an error in your SQL syntax; syntax error at position 14 near 'FUNCTION'",
-			"ERROR 1064 (42000): You have an error in your SQL syntax; syntax error at position 16 near 'FUNCTION'",
-			"ERROR 1305 (42000): FUNCTION noautocreateneeded does not exist",
-		}},
+		{name: "cacti", pkg: "cacti", files: []string{"usr/share/cacti/conf_templates/cacti.sql"}, tables: 113},
 		{name: "freeradius", pkg: "freeradius-config", files: []string{
 			freeradius + "main/mysql/schema.sql", freeradius + "main/mysql/process-radacct.sql", freeradius + "main/mysql/extras/wimax/schema.sql",
 			freeradius + "dhcp/mysql/schema.sql", freeradius + "moonshot-targeted-ids/mysql/schema.sql",
