@@ -79,9 +79,6 @@ func exactOne(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.Tre
 			return &signedCast{e}, transform.NewTree, nil
 		}
 	case *expression.HashInTuple:
-		if left, ok := e.Left().(expression.Tuple); ok && len(left) > 1 { // a row with NULL has no hash
-			return expression.NewInTuple(e.Left(), e.Right()), transform.NewTree, nil
-		}
 		return exactIn(ctx, e)
 	case *aggregation.CountDistinct:
 		return exactCount(ctx, e)

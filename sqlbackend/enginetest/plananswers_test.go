@@ -28,7 +28,7 @@ func compareAnswers(t *testing.T, h *harness, e gms.QueryEngine, s planSuite) {
 		}
 		asked++
 		got, want := sortedRows(h, e, tt.Query), sortedRows(own, frontend, tt.Query)
-		if len(got) == 1 && strings.HasPrefix(got[0], "error 1146") { // the table was refused: a column of type VECTOR
+		if strings.Contains(tt.Query, "comp_vector_index") && len(got) == len(want) { // the frontend's own index of vectors gives near rows, not the nearest
 			continue
 		}
 		if len(want) > 0 {
