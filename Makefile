@@ -10,7 +10,7 @@ TAGS := gms_pure_go
 export CGO_ENABLED ?= 0
 
 TEST_PARALLEL ?= 2
-TEST_TIMEOUT ?= 15m
+TEST_TIMEOUT ?= 25m
 TEST_FLAGS ?=
 PACKAGES ?= ./...
 E2E := ./test/e2e/...
