@@ -1,0 +1,110 @@
+package suites
+
+import (
+	"context"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// dbdPasses is how many tests of DBD::MariaDB 1.22 pass. Beside MariaDB 10.11 all 3,586 of the 82 files that do not skip
+// themselves do.
+const dbdPasses = 2870
+
+// dbdKnown lists the files in which tests fail, with the reason.
+func dbdKnown() map[string]string {
+	const (
+		adjusted = "without strict mode MySQL adjusts a value and warns; here it is refused"
+		describe = "DESCRIBE t 'pattern' is 1064"
+	)
+	return map[string]string{
+		"29warnings":                      adjusted,
+		"30insertfetch":                   "the OK packet of an INSERT of several rows says nothing of records, duplicates and warnings",
+		"40catalog":                       describe,
+		"40listfields":                    describe,
+		"40server_prepare":                "USE can be prepared; MySQL: 1295",
+		"41int_min_max":                   "error 1264 does not name the column",
+		"44call_placeholder":              "CREATE PROCEDURE with several statements cannot be prepared",
+		"45bind_no_backslash_escapes":     "the status flag of NO_BACKSLASH_ESCAPES is missing",
+		"51bind_type_guessing":            adjusted,
+		"55utf8":                          adjusted,
+		"55utf8_jp":                       "it wants error messages in Japanese, and names with letters beyond ASCII without quotes",
+		"76multi_statement":               adjusted,
+		"77max_allowed_packet":            "a column that is a long literal has the whole of it as its name",
+		"92ssl_connection":                "the driver wants other words for a certificate it does not know",
+		"rt118977-zerofill":               "ZEROFILL is dropped",
+		"rt122541-decimals":               "FLOAT(7,4) is FLOAT",
+		"rt50304-column_info_parentheses": describe,
+		"rt75353-innodb-lock-timeout":     "SELECT … FOR UPDATE does not wait for rows that are not committed yet",
+		"rt85919-fetch-lost-connection":   "error 4031, as MySQL 8.0.24",
+	}
+}
+
+var (
+	dbdFile  = regexp.MustCompile(`(?m)^t/(\S+)\.t\s+\(Wstat: \d+ .*?Tests: \d+ Failed: (\d+)\)`)
+	dbdTotal = regexp.MustCompile(`(?m)^Files=(\d+), Tests=(\d+),`)
+)
+
+// TestDBDMariaDB runs the tests of Perl's driver.
+func TestDBDMariaDB(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fetches a source package")
+	}
+	if out, err := exec.CommandContext(t.Context(), "perl", "-MDBD::MariaDB 1.22", "-MTest::Deep", "-e1").CombinedOutput(); err != nil {
+		cannot(t, "Perl lacks DBD::MariaDB or Test::Deep: "+string(out))
+	}
+	cache, err := filepath.Abs("../../.cache/sources")
+	require.NoError(t, err)
+	const pkg = "libdbd-mariadb-perl"
+	if out, err := exec.CommandContext(t.Context(), "../../scripts/debian-source.sh", cache, pkg).CombinedOutput(); err != nil {
+		cannot(t, pkg+" cannot be fetched: "+err.Error()+" "+string(out))
+	}
+	addr := serve(t, []string{"CREATE DATABASE dbdtest CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci"})
+	host, port, _ := strings.Cut(addr, ":")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	files, err := filepath.Glob(filepath.Join(cache, pkg, "t", "*.t"))
+	require.NoError(t, err)
+	for i, f := range files {
+		files[i] = filepath.Join("t", filepath.Base(f))
+	}
+	cmd := exec.CommandContext(ctx, "prove", append([]string{"-j2"}, files...)...)
+	cmd.Dir = filepath.Join(cache, pkg)
+	cmd.Env = append(os.Environ(), "DBI_DSN=DBI:MariaDB:database=dbdtest;host="+host+";port="+port, "DBI_USER=root", "DBI_PASS=")
+	out, _ := cmd.CombinedOutput() // its status says what the lines say
+	known, failures := dbdKnown(), 0
+	for _, m := range dbdFile.FindAllSubmatch(out, -1) {
+		n, err := strconv.Atoi(string(m[2]))
+		require.NoError(t, err)
+		failures += n
+		if _, ok := known[string(m[1])]; !ok {
+			t.Errorf("%s fails", m[1])
+		}
+		delete(known, string(m[1]))
+	}
+	for _, file := range slices.Sorted(maps.Keys(known)) {
+		t.Errorf("%s is listed and does not fail", file)
+	}
+	passed := -failures
+	if m := dbdTotal.FindSubmatch(out); m != nil {
+		n, err := strconv.Atoi(string(m[2]))
+		require.NoError(t, err)
+		passed += n
+	}
+	if passed < dbdPasses {
+		t.Errorf("%d tests pass, wanted at least %d", passed, dbdPasses)
+	}
+	t.Logf("%d pass, %d fail", passed, failures)
+	if t.Failed() {
+		t.Logf("%s", tail(out))
+	}
+}
