@@ -255,11 +255,18 @@ func escapeShow(ctx context.Context, s *sqlparser.Show) {
 	default:
 		return
 	}
-	if filter == nil || filter.Filter != nil || !strings.Contains(filter.Like, `\`) {
+	if filter != nil && filter.Filter != nil {
+		guardLiterals(filter.Filter) // which a walk through the statement does not find
+		return
+	}
+	if filter == nil || !strings.Contains(filter.Like, `\`) {
 		return
 	}
 	like := &sqlparser.ComparisonExpr{Operator: sqlparser.LikeStr, Right: sqlparser.NewStrVal([]byte(filter.Like)),
 		Left: &sqlparser.ColName{Name: sqlparser.NewColIdent(column)}}
 	escapeLike(like)
 	filter.Filter = like
+	if column == "Field" {
+		filter.Like = "" // its name is not shown, and the frontend would look for both
+	}
 }

@@ -78,15 +78,20 @@ func dateArguments(e sql.FunctionExpression) int {
 // datesFromNumbers replaces operands of e that are taken for dates.
 func datesFromNumbers(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 	children := e.Children()
-	from, to := 0, 0
+	to := 0
 	switch e := e.(type) {
 	case *expression.Convert:
 		if types.IsTime(e.Type(ctx)) {
 			to = 1
 		}
 	case *expression.SetField:
-		if len(children) == 2 && children[0].Resolved() && types.IsTime(children[0].Type(ctx)) {
-			from, to = 1, 2
+		if len(children) == 2 && children[0].Resolved() {
+			if by := convertsFor(children[0].Type(ctx)); by != nil {
+				if out := converted(ctx, children, []convert{nil, by}); out != nil {
+					n, err := e.WithChildren(ctx, out...)
+					return n, transform.NewTree, err
+				}
+			}
 		}
 	case expression.Comparer, *expression.Between: // MySQL compares a column of dates with a number that is one as dates
 		return comparedDates(ctx, e, children)
@@ -94,7 +99,7 @@ func datesFromNumbers(ctx *sql.Context, e sql.Expression) (sql.Expression, trans
 		to = min(dateArguments(e), len(children))
 	}
 	var out []sql.Expression
-	for i := from; i < to; i++ {
+	for i := range to {
 		if by, ok := asDate(ctx, children[i]); ok {
 			if out == nil {
 				out = append(out, children...)
@@ -141,8 +146,9 @@ func comparedDates(ctx *sql.Context, e sql.Expression, children []sql.Expression
 	return n, transform.NewTree, err
 }
 
-// insertedDates does the same for the rows of an INSERT or REPLACE.
-func insertedDates(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+// insertedLiterals does the same for the rows of an INSERT or REPLACE, and gives its columns of byte strings the bytes of
+// literals.
+func insertedLiterals(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
 	insert, ok := n.(*plan.InsertInto)
 	if !ok {
 		return n, transform.SameTree, nil
@@ -154,12 +160,12 @@ func insertedDates(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdenti
 			names = append(names, c.Name)
 		}
 	}
-	dated := make([]bool, len(names))
+	given := make([]convert, len(names))
 	any := false
 	for i, name := range names {
 		if at := schema.IndexOfColName(strings.ToLower(name)); at >= 0 {
-			dated[i] = types.IsTime(schema[at].Type)
-			any = any || dated[i]
+			given[i] = convertsFor(schema[at].Type)
+			any = any || given[i] != nil
 		}
 	}
 	if !any {
@@ -172,19 +178,7 @@ func insertedDates(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdenti
 		}
 		var out [][]sql.Expression
 		for r, row := range values.ExpressionTuples {
-			var changed []sql.Expression
-			for i, e := range row {
-				if i >= len(dated) || !dated[i] {
-					continue
-				}
-				if by, ok := asDate(ctx, e); ok {
-					if changed == nil {
-						changed = append(changed, row...)
-					}
-					changed[i] = by
-				}
-			}
-			if changed != nil {
+			if changed := converted(ctx, row, given); changed != nil {
 				if out == nil {
 					out = append(out, values.ExpressionTuples...)
 				}
@@ -198,8 +192,94 @@ func insertedDates(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdenti
 		v.ExpressionTuples = out
 		return &v, transform.NewTree, nil
 	})
-	if err != nil || same {
-		return n, transform.SameTree, err
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
+	if p, ok := source.(*plan.Project); ok && len(p.Projections) == len(schema) {
+		if selected := selectedDates(ctx, p, schema); selected != nil {
+			source, same = plan.NewProject(ctx, selected, p.Child), transform.NewTree
+		}
+	}
+	if same {
+		return n, transform.SameTree, nil
 	}
 	return insert.WithSource(source), transform.NewTree, nil
+}
+
+// convert returns what is given to a column in place of an expression; false if that is the expression itself.
+type convert func(ctx *sql.Context, e sql.Expression) (sql.Expression, bool)
+
+func convertsFor(t sql.Type) convert {
+	switch {
+	case types.IsTime(t):
+		return asDate
+	case types.IsBinaryType(t):
+		return asBytes
+	}
+	return nil
+}
+
+// converted returns a row with what its columns are given; nil if that is the row itself.
+func converted(ctx *sql.Context, row []sql.Expression, given []convert) []sql.Expression {
+	var out []sql.Expression
+	for i, e := range row {
+		if i >= len(given) || given[i] == nil {
+			continue
+		}
+		if by, ok := given[i](ctx, e); ok {
+			if out == nil {
+				out = append(out, row...)
+			}
+			out[i] = by
+		}
+	}
+	return out
+}
+
+// selectedDates returns the projections of INSERT … SELECT, in which the frontend says that columns of the query are of the types
+// of the table's, with numbers for dates converted; nil if there are no dates.
+func selectedDates(ctx *sql.Context, p *plan.Project, schema sql.Schema) []sql.Expression {
+	if _, done := p.Child.(*plan.Values); done {
+		return nil
+	}
+	var out []sql.Expression
+	for i, e := range p.Projections {
+		if !types.IsTime(schema[i].Type) {
+			continue
+		}
+		by, ok := asDate(ctx, e)
+		if f, column := e.(*expression.GetField); !ok && column && f.Table() == "" {
+			by, ok = &dateNumber{e}, true
+		}
+		if ok {
+			if out == nil {
+				out = append(out, p.Projections...)
+			}
+			out[i] = by
+		}
+	}
+	return out
+}
+
+// asBytes is a literal of a client that does not speak Unicode as the bytes it sent, where they are taken for such; false if e is
+// none. See wire.
+func asBytes(ctx *sql.Context, e sql.Expression) (sql.Expression, bool) {
+	l, ok := e.(*expression.Literal)
+	if !ok {
+		return e, false
+	}
+	text, ok := l.Value().(string)
+	t, collated := l.Type(ctx).(sql.TypeWithCollation)
+	if !ok || !collated {
+		return e, false
+	}
+	set := t.Collation().CharacterSet()
+	if set == sql.CharacterSet_binary || set == sql.CharacterSet_Unspecified || set.MaxLength() != 1 || set.Encoder() == nil {
+		return e, false
+	}
+	b, ok := set.Encoder().Encode([]byte(text))
+	if !ok {
+		return e, false
+	}
+	return expression.NewLiteral(b, types.LongBlob), true
 }

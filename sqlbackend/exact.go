@@ -29,7 +29,7 @@ func exactComparisons(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIde
 	if err != nil {
 		return nil, transform.SameTree, err
 	}
-	n, dates, err := transform.NodeWithOpaque(ctx, n, insertedDates)
+	n, dates, err := transform.NodeWithOpaque(ctx, n, insertedLiterals)
 	return n, compared && distinct && dates, err
 }
 

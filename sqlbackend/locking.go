@@ -174,7 +174,7 @@ func rewriteClauses(query string, options sqlparser.ParserOptions) string {
 		return text
 	}
 	for _, rewrite := range []func(string, sqlparser.ParserOptions) string{rewriteDo, rewriteInsertSet, rewriteHints, rewriteIndexTypes,
-		rewriteReferences, rewriteLabels, rewriteShare, rewriteShow, rewriteAlter, rewritePartitions} {
+		rewriteReferences, rewriteLabels, rewriteShare, rewriteShow, rewriteDescribe, rewriteAlter, rewritePartitions} {
 		query = rewrite(query, options)
 	}
 	return rewriteWords(query, options)

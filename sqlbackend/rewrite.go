@@ -2,6 +2,7 @@ package sqlbackend
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 )
@@ -45,4 +46,52 @@ func rewriteWords(query string, options sqlparser.ParserOptions) string {
 // endsWith reports whether the word, in any case and not quoted, stands before end.
 func endsWith(query string, end int, word string) bool {
 	return end >= len(word) && end <= len(query) && strings.EqualFold(query[end-len(word):end], word)
+}
+
+// quoteNames puts names with letters beyond ASCII into quotes, without which the frontend's tokenizer does not know them. It
+// reads characters, since there are no tokens before.
+func quoteNames(query string) string {
+	if !beyondASCII(query) {
+		return query
+	}
+	var edits []edit
+	for i := 0; i < len(query); {
+		c := query[i]
+		end := i + 1
+		switch {
+		case c == '\'' || c == '"' || c == '`':
+			for end < len(query) && query[end] != c {
+				if query[end] == '\\' && c != '`' {
+					end++
+				}
+				end++
+			}
+			end++
+		case c == '#' || strings.HasPrefix(query[i:], "-- "):
+			end = i + lengthTo(query[i:], "\n")
+		case strings.HasPrefix(query[i:], "/*") && !strings.HasPrefix(query[i:], "/*!"):
+			end = i + lengthTo(query[i:], "*/")
+		case isWordByte(c):
+			for end < len(query) && isWordByte(query[end]) {
+				end++
+			}
+			if word := query[i:end]; beyondASCII(word) && utf8.ValidString(word) && (i == 0 || query[i-1] != '@') {
+				edits = append(edits, edit{from: i, to: end, by: "`" + word + "`"})
+			}
+		}
+		i = end
+	}
+	return applyEdits(query, edits)
+}
+
+func beyondASCII(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0
+}
+
+// lengthTo is the length of text up to mark and with it.
+func lengthTo(text, mark string) int {
+	if n := strings.Index(text, mark); n >= 0 {
+		return n + len(mark)
+	}
+	return len(text)
 }

@@ -26,6 +26,44 @@ func TestRewriteWords(t *testing.T) {
 	}
 }
 
+func TestQuoteNames(t *testing.T) {
+	for _, c := range [][2]string{
+		{"SELECT é+1, 'é', `é`, \"é\", t.naïve FROM 表 # é", "SELECT `é`+1, 'é', `é`, \"é\", t.`naïve` FROM `表` # é"},
+		{"SELECT 'it\\'s é', 'x''é', é -- é\n, é /* é */", "SELECT 'it\\'s é', 'x''é', `é` -- é\n, `é` /* é */"},
+		{"SELECT @é, a_é$1", "SELECT @é, `a_é$1`"}, {"SELECT '", ""}, {"SELECT 'é", ""}, {"SELECT a\xe9", ""}, {"SELECT 1 /* é", ""},
+	} {
+		want := c[1]
+		if want == "" {
+			want = c[0]
+		}
+		got := quoteNames(c[0])
+		require.Equal(t, c[0], originalText(got), "undone")
+		for strings.Contains(got, noteStart) { // without the notes
+			before, rest, _ := strings.Cut(got, noteStart)
+			_, rest, _ = strings.Cut(rest, noteEnd)
+			got = before + rest
+		}
+		require.Equal(t, want, got)
+		require.Equal(t, quoteNames(c[0]), quoteNames(quoteNames(c[0])), "twice")
+	}
+}
+
+func TestRewriteDescribe(t *testing.T) {
+	for _, c := range [][2]string{
+		{"DESCRIBE `t` 'a%'", "SHOW COLUMNS FROM `t` LIKE 'a%'"},
+		{"desc d.t a", "SHOW COLUMNS FROM d.t LIKE 'a'"},
+		{"EXPLAIN t `a'b` ;SELECT 1", "SHOW COLUMNS FROM t LIKE 'a''b' ;SELECT 1"},
+		{"DESCRIBE `select` 'a'", "SHOW COLUMNS FROM `select` LIKE 'a'"},
+		{"DESCRIBE t", ""}, {"EXPLAIN SELECT 1", ""}, {"EXPLAIN TABLE t", ""}, {"EXPLAIN t a b", ""}, {"DESCRIBE 'a' 'b'", ""}, {"DESCRIBE d.t", ""},
+	} {
+		want := c[1]
+		if want == "" {
+			want = c[0]
+		}
+		require.Equal(t, want, rewriteDescribe(c[0], sqlparser.ParserOptions{}))
+	}
+}
+
 func TestKeepWildcards(t *testing.T) {
 	for _, c := range [][2]string{
 		{`SELECT 'a\_b', "c\%"`, `SELECT 'a\\_b', "c\\%"`},

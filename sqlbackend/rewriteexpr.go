@@ -90,7 +90,7 @@ func originalText(text string) string {
 
 // rewriteOperators rewrites what needs it: see the functions it calls.
 func rewriteOperators(query string, options sqlparser.ParserOptions) string {
-	query = rewriteCharacters(query, options)
+	query = quoteNames(rewriteCharacters(query, options))
 	if !mayNeedRewrite(query) {
 		return query
 	}

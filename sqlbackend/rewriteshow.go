@@ -41,6 +41,29 @@ func rewriteShow(query string, options sqlparser.ParserOptions) string {
 		" WHERE table_type = 'BASE TABLE'" + where + ") AS `open tables`" + rest + query[list[len(list)-2].to:]
 }
 
+// rewriteDescribe makes SHOW COLUMNS of DESCRIBE t column and of DESCRIBE t 'pattern'.
+func rewriteDescribe(query string, options sqlparser.ParserOptions) string {
+	switch strings.ToLower(firstWord(query)) {
+	case "describe", "desc", "explain":
+	default:
+		return query
+	}
+	list, ok := statementTokens(query, options)
+	if !ok || len(list) != 4 && (len(list) != 6 || list[2].kind != '.') {
+		return query
+	}
+	if list[1].kind == sqlparser.STRING || list[1].isWord("select", "insert", "update", "delete", "replace", "with", "table", "values", "analyze",
+		"format", "extended", "plan", "partitions", "for") && list[1].to-list[1].from <= len(" ")+len(list[1].text) {
+		return query
+	}
+	end := len(list) - 2
+	pattern := query[list[end-1].to:list[end].to]
+	if list[end].kind != sqlparser.STRING {
+		pattern = " '" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(list[end].text) + "'"
+	}
+	return "SHOW COLUMNS FROM" + part(query, list[0].to, list[end-1].to) + " LIKE" + pattern + query[list[end].to:]
+}
+
 // alterViewMark in a CREATE OR REPLACE VIEW says that the client wrote ALTER VIEW.
 const alterViewMark = "/*lancesql: alter view*/"
 

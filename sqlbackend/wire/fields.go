@@ -18,9 +18,14 @@ func fieldsOf(ctx *sql.Context, schema sql.Schema) []*querypb.Field {
 	results := ctx.GetCharacterSetResults()
 	fields := make([]*querypb.Field, len(schema))
 	for i, col := range schema {
+		name := shortName(col.Name)
+		column := name // of a table; an expression is none
+		if col.Source == "" {
+			column = ""
+		}
 		fields[i] = &querypb.Field{
-			Name:         col.Name,
-			OrgName:      col.Name,
+			Name:         name,
+			OrgName:      column,
 			Table:        col.Source,
 			OrgTable:     col.Source,
 			Database:     col.DatabaseSource,
@@ -32,6 +37,22 @@ func fieldsOf(ctx *sql.Context, schema sql.Schema) []*querypb.Field {
 		}
 	}
 	return fields
+}
+
+// shortName bounds the name of a column that is the text of an expression, as MySQL does: 255 characters.
+func shortName(name string) string {
+	const most = 255
+	if len(name) <= most {
+		return name
+	}
+	n := 0
+	for at := range name {
+		if n == most {
+			return name[:at]
+		}
+		n++
+	}
+	return name
 }
 
 // charsetOf returns the character set id of a column: numbers, times and binary strings are "binary", text is what the

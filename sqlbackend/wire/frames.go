@@ -29,6 +29,7 @@ const (
 // Commands the frames look at.
 const (
 	comSleep        = 0x00
+	comStatistics   = 0x09
 	comStmtPrepare  = 0x16
 	comStmtExecute  = 0x17
 	comStmtLongData = 0x18
@@ -60,6 +61,7 @@ type frames struct {
 	results    bool            // the client takes several results of one statement
 	statements bool            // and may send several statements in one text
 	waiting    *waitingResults // nil: none
+	texts      clientTexts
 
 	cursor    bool // the command opens a cursor, whose rows another goroutine fetches
 	loggedIn  atomic.Bool
@@ -67,6 +69,8 @@ type frames struct {
 	most      atomic.Int64 // bytes of a command
 	rewrite   func(text string) string
 	statement func(id uint32) bool // whether there is a prepared statement of that number
+	single    func(bool)           // says whether the library is to take a text for one statement
+	status    func() string        // the answer to COM_STATISTICS
 
 	out outgoing
 }
@@ -77,12 +81,16 @@ type outgoing struct {
 	header   [4]byte // the part of a header that has been written
 	have     int
 	sequence byte // of the last packet begun
+	info     int  // bytes of the text at the end of the next packet, an OK packet; 0: no text
+	lengthAt int  // bytes to be written before the one that is the length of that text, -1: none
+	length   byte
 	swallow  bool // the next packet is not sent
 	dropping bool // the packet being written is not sent
 }
 
 func newFrames(conn net.Conn, offer *tls.Config, must bool) *frames {
 	f := &frames{conn: conn, in: bufio.NewReaderSize(conn, 4<<10), offer: offer, must: must, greets: offer != nil}
+	f.out.lengthAt = -1
 	f.idle.Store(int64(idleDefault))
 	f.most.Store(packetBytesMax)
 	_ = conn.SetReadDeadline(time.Now().Add(loginTime)) // fails only if the connection has ended
@@ -205,16 +213,32 @@ func (f *frames) command(header [4]byte, length int) (again bool, err error) {
 	if err != nil {
 		return false, io.EOF
 	}
+	if f.single != nil {
+		f.single(kind[0] == comStmtPrepare) // Why: it would split a definition with a body of several statements
+	}
 	switch kind[0] {
+	case comStatistics:
+		if f.status == nil || length != 1 {
+			return false, nil
+		}
+		if _, err := f.in.Discard(length); err != nil {
+			return false, io.EOF
+		}
+		f.pending, f.left = nil, 0
+		f.replyText(f.status())
+		return true, nil
 	case comStmtPrepare:
-		if f.rewrite == nil || length > rewriteBytesMax {
+		if f.rewrite == nil && f.texts.textForm == (textForm{}) || length > rewriteBytesMax {
 			return false, nil
 		}
 		body := make([]byte, length)
 		if _, err := io.ReadFull(f.in, body); err != nil {
 			return false, io.EOF
 		}
-		text := f.rewrite(string(body[1:]))
+		text := f.texts.decode(string(body[1:]))
+		if f.rewrite != nil {
+			text = f.rewrite(text)
+		}
 		size := 1 + len(text)
 		f.pending = append([]byte{byte(size), byte(size >> 8), byte(size >> 16), header[3], comStmtPrepare}, text...)
 		f.left = 0
@@ -256,9 +280,15 @@ func (f *frames) command(header [4]byte, length int) (again bool, err error) {
 
 // reply sends an error packet past the library, which has nothing to say now.
 func (f *frames) reply(code uint16, state string, sequence byte, text string) {
-	size := 1 + 2 + 1 + 5 + len(text)
-	p := []byte{byte(size), byte(size >> 8), byte(size >> 16), sequence, 0xff, byte(code), byte(code >> 8), '#'}
-	p = append(append(p, state...), text...)
+	f.send(sequence, append([]byte{0xff, byte(code), byte(code >> 8), '#'}, state+text...))
+}
+
+// replyText answers a command with a packet that is a text.
+func (f *frames) replyText(text string) { f.send(1, []byte(text)) }
+
+func (f *frames) send(sequence byte, body []byte) {
+	size := len(body)
+	p := append([]byte{byte(size), byte(size >> 8), byte(size >> 16), sequence}, body...)
 	_ = f.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = f.conn.Write(p) // the client may be gone
 	_ = f.conn.SetWriteDeadline(time.Time{})
@@ -267,7 +297,7 @@ func (f *frames) reply(code uint16, state string, sequence byte, text string) {
 // Write passes what the library writes, following packets.
 func (f *frames) Write(p []byte) (int, error) {
 	size := len(p)
-	if f.greets || f.shift != 0 {
+	if f.greets || f.shift != 0 || f.out.info > 0 || f.out.lengthAt >= 0 {
 		p = slices.Clone(p) // not ours to change
 	}
 	start := 0 // of what is to be sent
@@ -276,6 +306,12 @@ func (f *frames) Write(p []byte) (int, error) {
 		if o.left > 0 {
 			n := min(o.left, len(p)-at)
 			o.left -= n
+			if o.lengthAt >= 0 {
+				if o.lengthAt < n {
+					p[at+o.lengthAt] = o.length
+				}
+				o.lengthAt = max(o.lengthAt-n, -1)
+			}
 			if f.greets {
 				f.greets = false
 				offerTLS(p[at : at+n])
@@ -304,6 +340,9 @@ func (f *frames) Write(p []byte) (int, error) {
 		o.have = 0
 		o.left = int(o.header[0]) | int(o.header[1])<<8 | int(o.header[2])<<16
 		o.sequence = o.header[3]
+		if o.info > 0 {
+			o.lengthAt, o.length, o.info = o.left-o.info-1, byte(o.info), 0
+		}
 		if f.shift != 0 {
 			p[at-1] += f.shift
 		}

@@ -47,6 +47,7 @@ type Handler struct {
 	again    func(*sql.Context, error) bool
 	rewrite  func(text string) string
 	log      *slog.Logger
+	started  time.Time
 }
 
 // New builds a Handler over the stock one, for use inside a server.Config option.
@@ -65,7 +66,7 @@ func New(engine *sqle.Engine, sessions *server.SessionManager, stock *server.Han
 	}
 	return &Handler{
 		Handler: stock, engine: engine, sessions: sessions, mapError: o.MapError, refuse: o.Refuse, again: o.Again, rewrite: o.RewritePrepare,
-		log: o.Log,
+		log: o.Log, started: time.Now(),
 	}
 }
 
@@ -85,12 +86,39 @@ func Option(o Options) server.Option {
 func (h *Handler) NewConnection(c *mysql.Conn) {
 	if f := framesOf(c); f != nil {
 		f.rewrite = h.rewrite
+		multi := false // what the client asked for, while it prepares
+		f.single = func(on bool) {
+			if on {
+				multi = multi || c.Capabilities&mysql.CapabilityClientMultiStatements != 0
+				c.Capabilities &^= mysql.CapabilityClientMultiStatements
+			} else if multi {
+				multi = false
+				c.Capabilities |= mysql.CapabilityClientMultiStatements
+			}
+		}
+		f.status = h.statistics
 		f.statement = func(id uint32) bool { return c.PrepareData[id] != nil } // called by the connection's goroutine
 	}
 	h.Handler.NewConnection(c)
 	_, v, ok := sql.SystemVariables.GetGlobal(sql.AutoCommitSessionVar)
 	on, isInt := v.(int8)
 	setFlag(c, mysql.ServerStatusAutocommit, !ok || !isInt || on != 0)
+}
+
+// statistics is the answer to COM_STATISTICS, in the words of MySQL.
+func (h *Handler) statistics() string {
+	number := func(name string) int64 {
+		_, v, ok := sql.StatusVariables.GetGlobal(name)
+		n, isInt := v.(uint64)
+		if !ok || !isInt {
+			return 0
+		}
+		return int64(min(n, 1<<62))
+	}
+	uptime := int64(time.Since(h.started) / time.Second)
+	return fmt.Sprintf("Uptime: %d  Threads: %d  Questions: %d  Slow queries: %d  Opens: %d  Flush tables: %d  Open tables: %d  Queries per second avg: %.3f",
+		uptime, len(h.engine.ProcessList.Processes()), number("Questions"), number("Slow_queries"), number("Opened_tables"),
+		number("Flush_commands"), number("Open_tables"), float64(number("Questions"))/float64(max(uptime, 1)))
 }
 
 // framesOf returns the frames of a connection; nil if it is none of our listener's.
@@ -148,6 +176,10 @@ func (h *Handler) limit(ctx *sql.Context, f *frames) {
 	if n := sessionInt(ctx, "max_allowed_packet"); n > 0 {
 		f.most.Store(n)
 	}
+	if v, err := ctx.GetSessionVariable(ctx, "character_set_client"); err == nil {
+		f.texts.set = oneByte(v)
+	}
+	f.texts.plain = sql.LoadSqlMode(ctx).ModeEnabled(sql.NoBackslashEscapes)
 }
 
 // sessionInt returns a whole number among the session's variables, 0 if there is none.
@@ -182,7 +214,10 @@ func (h *Handler) ComResetConnection(c *mysql.Conn) error {
 	if f := framesOf(c); err == nil && f != nil {
 		var ctx *sql.Context
 		if ctx, err = h.sessions.NewContextWithQuery(context.Background(), c, ""); err == nil {
-			err = showCipher(ctx, f)
+			if err = useCollation(ctx, c); err == nil {
+				err = showCipher(ctx, f)
+			}
+			h.limit(ctx, f)
 		}
 	}
 	return h.explain("reset", nil, err)
@@ -196,6 +231,9 @@ func showCipher(ctx *sql.Context, f *frames) error {
 
 // ComQuery implements mysql.Handler: one statement, text protocol.
 func (h *Handler) ComQuery(ctx context.Context, c *mysql.Conn, query string, callback mysql.ResultSpoolFn) error {
+	if f := framesOf(c); f != nil {
+		query = f.texts.decode(query)
+	}
 	_, err := h.run(ctx, c, command{query: query, text: true}, callback)
 	return err
 }
@@ -210,7 +248,10 @@ func (h *Handler) ComMultiQuery(ctx context.Context, c *mysql.Conn, query string
 		return h.sendNext(ctx, c, f, callback)
 	}
 	f.waiting = nil
-	return h.run(ctx, c, command{query: query, text: true, multi: f.statements, several: true}, callback)
+	form := f.texts.textForm // before SET
+	rest, err := h.run(ctx, c, command{query: f.texts.query(query), text: true, multi: f.statements, several: true}, callback)
+	f.texts.left(rest, form)
+	return rest, err
 }
 
 // ComParsedQuery implements mysql.ExtendedHandler.
@@ -221,6 +262,9 @@ func (h *Handler) ComParsedQuery(ctx context.Context, c *mysql.Conn, query strin
 
 // ComStmtExecute implements mysql.Handler: a statement prepared by ComPrepare, binary protocol.
 func (h *Handler) ComStmtExecute(ctx context.Context, c *mysql.Conn, prepare *mysql.PrepareData, callback func(*sqltypes.Result) error) error {
+	if f := framesOf(c); f != nil {
+		f.texts.bindings(prepare)
+	}
 	_, err := h.run(ctx, c, command{query: prepare.PrepareStmt, bindings: prepare.BindVars}, func(res *sqltypes.Result, _ bool) error {
 		return callback(res)
 	})
@@ -251,6 +295,9 @@ func (h *Handler) ComPrepare(ctx context.Context, c *mysql.Conn, query string, p
 	node, err := h.engine.PrepareQuery(sqlCtx, query)
 	if err != nil {
 		return nil, h.explain(query, nil, err)
+	}
+	if _, use := node.(*plan.Use); use {
+		return nil, mysql.NewSQLError(1295, "HY000", "This command is not supported in the prepared statement protocol yet")
 	}
 	schema := node.Schema(sqlCtx)
 	if answersOK(node) || types.IsOkResultSchema(schema) {
@@ -323,17 +370,11 @@ func abridge(query string) string {
 	return query[:most] + "…"
 }
 
-// useCollation makes the collation that the client named when it connected that of its session, as SET NAMES does. Only those
-// of Unicode: texts of other character sets are taken for UTF-8 until the client says SET NAMES.
+// useCollation makes the collation that the client named when it connected that of its session, as SET NAMES does.
 func useCollation(ctx *sql.Context, c *mysql.Conn) error {
 	id := sql.CollationID(c.CharacterSet)
-	switch id.CharacterSet() {
-	case sql.CharacterSet_utf8mb4, sql.CharacterSet_utf8mb3:
-	default:
-		return nil
-	}
 	const withoutName = sql.CollationID(mysql.CharacterSetUtf8) // what old clients send when nobody told them what to
-	if id == withoutName {
+	if id == withoutName || id.CharacterSet().Encoder() == nil || id.CharacterSet() == sql.CharacterSet_Unspecified {
 		return nil
 	}
 	for name, value := range map[string]string{

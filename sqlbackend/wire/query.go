@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -223,7 +224,10 @@ func (h *Handler) execute(ctx *sql.Context, c *mysql.Conn, cmd *command, send my
 	case *sqlparser.Select:
 		schema = withAliases(s, schema)
 	}
-	sp := spool{ctx: ctx, schema: schema, reuse: cmd.text, more: rest != "", send: send}
+	sp := spool{ctx: ctx, schema: schema, reuse: cmd.text, more: rest != "", send: send, announce: announcer(c)}
+	if countsRecords(bounded) {
+		sp.info = func(affected uint64) string { return recordsInfo(affected, ctx.WarningCount()) }
+	}
 	sp.finish = func() error { return h.setStatus(ctx, c) }
 	return rest, sp.run(iter)
 }
@@ -282,7 +286,42 @@ func (h *Handler) setStatus(ctx *sql.Context, c *mysql.Conn) error {
 	}
 	setFlag(c, mysql.ServerStatusAutocommit, autocommit)
 	setFlag(c, mysql.ServerInTransaction, ctx.GetTransaction() != nil)
+	const noBackslashEscapes = 1 << 9 // SERVER_STATUS_NO_BACKSLASH_ESCAPES, which the library does not name
+	setFlag(c, noBackslashEscapes, sql.LoadSqlMode(ctx).ModeEnabled(sql.NoBackslashEscapes))
 	return nil
+}
+
+// announcer returns what tells the frames of a connection of an OK packet with a text, for which everything before it has to
+// have been written.
+func announcer(c *mysql.Conn) func(int) bool {
+	f := framesOf(c)
+	return func(n int) bool {
+		if f == nil || f.cursor || c.FlushBuffer() != nil {
+			return false
+		}
+		f.out.info = n
+		return true
+	}
+}
+
+// countsRecords reports whether a statement inserts rows of which MySQL says in its OK packet how many there were, and whether
+// all of them are new ones.
+func countsRecords(stmt sqlparser.Statement) bool {
+	insert, ok := stmt.(*sqlparser.Insert)
+	if !ok || insert.Action != sqlparser.InsertStr || insert.Ignore != "" || len(insert.OnDup) > 0 {
+		return false
+	}
+	switch rows := insert.Rows.(type) {
+	case *sqlparser.AliasedValues:
+		return len(rows.Values) > 1
+	case sqlparser.Values:
+		return len(rows) > 1
+	}
+	return insert.Rows != nil
+}
+
+func recordsInfo(affected uint64, warnings uint16) string {
+	return fmt.Sprintf("Records: %d  Duplicates: 0  Warnings: %d", affected, warnings)
 }
 
 func setFlag(c *mysql.Conn, flag uint16, on bool) {

@@ -25,11 +25,12 @@ const nextResult = "\x00"
 type waitingResults struct {
 	results []Result
 	rest    string
+	form    textForm // how the text was written
 }
 
 // sendSeveral sends the first of several results and leaves the others to sendNext.
 func (h *Handler) sendSeveral(ctx *sql.Context, f *frames, results []Result, rest string, send mysql.ResultSpoolFn) (string, error) {
-	f.waiting = &waitingResults{results: results[1:], rest: rest}
+	f.waiting = &waitingResults{results: results[1:], rest: rest, form: f.texts.textForm}
 	return nextResult, sendResult(ctx, results[0], send)
 }
 
@@ -43,6 +44,7 @@ func (h *Handler) sendNext(ctx context.Context, c *mysql.Conn, f *frames, send m
 	w := f.waiting
 	if len(w.results) == 0 {
 		f.waiting = nil
+		f.texts.left(w.rest, w.form)
 		return w.rest, send(&sqltypes.Result{}, w.rest != "")
 	}
 	sqlCtx, err := h.sessions.NewContextWithQuery(ctx, c, "")

@@ -32,6 +32,9 @@ type spool struct {
 	send   mysql.ResultSpoolFn
 	finish func() error // runs after the iterators were closed and before the last packet
 
+	info     func(affected uint64) string // the text of an OK packet that has none; nil: no text
+	announce func(n int) bool             // says that an OK packet with a text of n bytes follows; false: it must have none
+
 	fields []*querypb.Field
 	exprs  []sql.Expression // deferred projection, or nil
 	arena  arena
@@ -53,7 +56,14 @@ func (s *spool) run(iter sql.RowIter) error {
 		return err
 	}
 	if ok != nil {
-		return s.send(okPacket(*ok), s.more)
+		packet := okPacket(*ok)
+		if packet.Info == "" && s.info != nil {
+			packet.Info = s.info(packet.RowsAffected)
+		}
+		if packet.Info != "" && s.announce != nil && !s.announce(len(packet.Info)) {
+			packet.Info = ""
+		}
+		return s.send(packet, s.more)
 	}
 	if s.sent && len(s.batch.Rows) == 0 {
 		return nil
@@ -143,7 +153,10 @@ func (s *spool) convert(row sql.Row) ([]sqltypes.Value, error) {
 		}
 		value, err := col.Type.SQL(s.ctx, s.arena.space(), v)
 		if err != nil {
-			return nil, err
+			var ok bool
+			if value, ok = replaced(s.ctx, col.Type.Type(), v, err); !ok {
+				return nil, err
+			}
 		}
 		if t, ok := v.(time.Time); ok && t.Year() < 1000 {
 			value = fourDigits(value)
@@ -183,16 +196,14 @@ func withoutCommit(iter sql.RowIter) sql.RowIter {
 	return iter
 }
 
-// shortestInfo is the length from which the frontend's OK packet encodes its info text well: it writes the byte '#'
-// (35) where clients expect the length.
-const shortestInfo = '#'
+// infoMax is the longest text of an OK packet, whose length takes one byte.
+const infoMax = 250
 
-// okPacket converts the result of a statement without rows.
+// okPacket converts the result of a statement without rows. How long its text is has to be announced, see frames.
 func okPacket(r types.OkResult) *sqltypes.Result {
 	res := &sqltypes.Result{RowsAffected: r.RowsAffected, InsertID: r.InsertID}
 	if r.Info != nil {
-		// Why dropped when short: a MariaDB client calls the packet malformed when the announced length exceeds it.
-		if info := r.Info.String(); len(info) >= shortestInfo {
+		if info := r.Info.String(); len(info) <= infoMax {
 			res.Info = info
 		}
 	}
