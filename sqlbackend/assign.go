@@ -2,11 +2,13 @@ package sqlbackend
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/transform"
+	"github.com/dolthub/go-mysql-server/sql/types"
 )
 
 // prepareChange completes the plan of a data-changing statement. The frontend plans simple ones with a fixed list of
@@ -42,19 +44,75 @@ func checkAssignments(ctx *sql.Context, n sql.Node) (sql.Node, error) {
 				return transform.OneNodeExpressions(ctx, n, adjustAssignment)
 			}
 		case *plan.InsertInto:
+			if err := refuseMissingDefaults(ctx, n); err != nil {
+				return nil, transform.SameTree, err
+			}
 			if _, done := n.Source.(*adjustedSource); n.Ignore && !done {
 				source := &adjustedSource{UnaryNode: plan.UnaryNode{Child: n.Source}, columns: n.Destination.Schema(ctx)}
 				return n.WithSource(source), transform.NewTree, nil
 			}
-			if n.Ignore || !n.OnDupExprs.HasUpdates() {
+			if !n.OnDupExprs.HasUpdates() {
 				return n, transform.SameTree, nil
 			}
+			n = comparesExactly(n)
+			if n.Ignore {
+				return n, transform.NewTree, nil
+			}
+			checked, _, err := transform.OneNodeExpressions(ctx, n, checkAssignment)
+			return checked, transform.NewTree, err
 		default:
 			return n, transform.SameTree, nil
 		}
 		return transform.OneNodeExpressions(ctx, n, checkAssignment)
 	})
 	return n, err
+}
+
+// refuseMissingDefaults refuses VALUES (DEFAULT) for a column that has none and cannot be NULL: the frontend takes it for NULL.
+func refuseMissingDefaults(ctx *sql.Context, n *plan.InsertInto) error {
+	if n.Ignore {
+		return nil
+	}
+	schema := n.Destination.Schema(ctx)
+	var err error
+	transform.Inspect(n.Source, func(node sql.Node) bool {
+		values, ok := node.(*plan.Values)
+		if !ok {
+			return err == nil
+		}
+		for _, tuple := range values.ExpressionTuples {
+			for i, e := range tuple {
+				w, wrapped := e.(*expression.Wrapper)
+				if !wrapped {
+					continue
+				}
+				if d, ok := w.Unwrap().(*sql.ColumnDefaultValue); !ok || d != nil {
+					continue
+				}
+				at := i
+				if len(n.ColumnNames) > 0 {
+					at = schema.IndexOfColName(strings.ToLower(n.ColumnNames[i]))
+				}
+				if c := schema[at]; !c.Nullable && !c.AutoIncrement && c.Default == nil && c.Generated == nil && !types.IsEnum(c.Type) {
+					err = sql.ErrInsertIntoNonNullableDefaultNullColumn.New(c.Name)
+				}
+			}
+		}
+		return err == nil
+	})
+	return err
+}
+
+// comparesExactly makes ON DUPLICATE KEY UPDATE count a change of nothing but the case of a text.
+func comparesExactly(n *plan.InsertInto) *plan.InsertInto {
+	d, ok := n.Destination.(*plan.InsertDestination)
+	if !ok {
+		return n
+	}
+	to, insert := *d, *n
+	to.Sch = exactSchema(d.Sch)
+	insert.Destination = &to
+	return &insert
 }
 
 func checkAssignment(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {

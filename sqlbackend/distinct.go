@@ -2,7 +2,9 @@ package sqlbackend
 
 import (
 	"encoding/hex"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
@@ -24,13 +26,23 @@ func exactDistinct(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdenti
 			return plan.NewDistinct(n.Child, on...), transform.NewTree, nil
 		}
 	case *plan.SetOp:
-		if !n.Distinct || n.SetOpType != plan.UnionType || n.Limit != nil || n.Offset != nil || len(n.SortConditions) > 0 {
+		if !n.Distinct || n.SetOpType != plan.UnionType {
 			return n, transform.SameTree, nil
 		}
 		if on := collatedColumns(n.Schema(ctx)); on != nil {
 			all := *n
-			all.Distinct = false
-			return plan.NewDistinct(&all, on...), transform.NewTree, nil
+			all.Distinct, all.Limit, all.Offset, all.SortConditions = false, nil, nil, nil
+			var out sql.Node = plan.NewDistinct(&all, on...)
+			if len(n.SortConditions) > 0 {
+				out = plan.NewSort(n.SortConditions, out)
+			}
+			if n.Offset != nil {
+				out = plan.NewOffset(n.Offset, out)
+			}
+			if n.Limit != nil {
+				out = plan.NewLimit(n.Limit, out)
+			}
+			return out, transform.NewTree, nil
 		}
 	case *plan.HashLookup:
 		return exactHash(ctx, n)
@@ -96,6 +108,87 @@ func exactCount(ctx *sql.Context, c *aggregation.CountDistinct) (sql.Expression,
 	}
 	n, err := c.WithChildren(ctx, out...)
 	return n, transform.NewTree, err
+}
+
+// distinctConcat is GROUP_CONCAT(DISTINCT …) that tells texts apart as their collation does.
+type distinctConcat struct{ *aggregation.GroupConcat }
+
+// exactConcat returns it for one whose texts need it; false for others. Why the text: whether it is DISTINCT is told nowhere else.
+func exactConcat(ctx *sql.Context, g *aggregation.GroupConcat) (sql.Expression, bool) {
+	if !strings.HasPrefix(g.String(), "group_concat(distinct distinct ") {
+		return g, false
+	}
+	for _, e := range g.OutputExpressions() {
+		if weighed(e.Type(ctx)) {
+			return &distinctConcat{g}, true
+		}
+	}
+	return g, false
+}
+
+// NewBuffer implements sql.Aggregation.
+func (d *distinctConcat) NewBuffer(ctx *sql.Context) (sql.AggregationBuffer, error) {
+	b, err := d.GroupConcat.NewBuffer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	buffer := &distinctBuffer{AggregationBuffer: b, seen: map[string]bool{}}
+	for _, e := range d.OutputExpressions() {
+		if weighed(e.Type(ctx)) {
+			e = &collated{child: e}
+		}
+		buffer.parts = append(buffer.parts, e)
+	}
+	return buffer, nil
+}
+
+// WithChildren implements sql.Expression.
+func (d *distinctConcat) WithChildren(ctx *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	e, err := d.GroupConcat.WithChildren(ctx, c...)
+	if err != nil {
+		return nil, err
+	}
+	return &distinctConcat{e.(*aggregation.GroupConcat)}, nil
+}
+
+// WithId implements sql.IdExpression.
+func (d *distinctConcat) WithId(id sql.ColumnId) sql.IdExpression {
+	return &distinctConcat{d.GroupConcat.WithId(id).(*aggregation.GroupConcat)}
+}
+
+// WithWindow implements sql.WindowAdaptableExpression.
+func (d *distinctConcat) WithWindow(ctx *sql.Context, w *sql.WindowDefinition) sql.WindowAdaptableExpression {
+	return &distinctConcat{d.GroupConcat.WithWindow(ctx, w).(*aggregation.GroupConcat)}
+}
+
+type distinctBuffer struct {
+	sql.AggregationBuffer
+	parts []sql.Expression
+	seen  map[string]bool
+}
+
+// Update implements sql.AggregationBuffer.
+func (b *distinctBuffer) Update(ctx *sql.Context, row sql.Row) error {
+	var key strings.Builder
+	for _, e := range b.parts {
+		v, err := e.Eval(ctx, row)
+		if err != nil {
+			return err
+		}
+		if v == nil {
+			return b.AggregationBuffer.Update(ctx, row) // which leaves it out
+		}
+		text, _, err := types.ConvertToCollatedString(ctx, v, e.Type(ctx))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&key, "%d:%s", len(text), text)
+	}
+	if b.seen[key.String()] {
+		return nil
+	}
+	b.seen[key.String()] = true
+	return b.AggregationBuffer.Update(ctx, row)
 }
 
 // collated is a text as its weights in hexadecimal, equal exactly when the texts are equal under their collation; or

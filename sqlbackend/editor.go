@@ -26,6 +26,9 @@ type editor struct {
 	what  string      // what it is for, if that changes rows that are there
 	mark  historyMark // when the statement began
 	rows  int64       // rows written since, for messages
+
+	replaced  arrowx.Row // REPLACE: the last row deleted for the one to be written
+	replacedN int        // and how many were
 }
 
 var (
@@ -115,7 +118,27 @@ func (e *editor) Insert(ctx *sql.Context, row sql.Row) error {
 	if err := t.fill(phys); err != nil {
 		return err
 	}
-	return e.failed(ctx, txn.Insert(ctx, t.entry, phys), row)
+	if err := txn.Insert(ctx, t.entry, phys); err != nil {
+		return e.failed(ctx, err, row)
+	}
+	switch {
+	case e.replacedN == 1 && t.sameRow(e.replaced, phys):
+		connOf(ctx).stmt.replaced--
+	case e.replacedN > 1:
+		connOf(ctx).stmt.replaced += e.replacedN - 1
+	}
+	e.replacedN = 0
+	return nil
+}
+
+// sameRow reports whether two rows are the same but for a hidden row id.
+func (t *tableInfo) sameRow(a, b arrowx.Row) bool {
+	for i := range a {
+		if i != t.rowID && !reflect.DeepEqual(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // Update implements sql.RowUpdater.
@@ -170,7 +193,14 @@ func (e *editor) Delete(ctx *sql.Context, row sql.Row) error {
 	if err := t.fill(phys); err != nil {
 		return err
 	}
-	return e.failed(ctx, txn.Delete(ctx, t.entry, phys), nil)
+	if err := txn.Delete(ctx, t.entry, phys); err != nil {
+		return e.failed(ctx, err, nil)
+	}
+	if e.what == "REPLACE" {
+		e.replaced = phys
+		e.replacedN++
+	}
+	return nil
 }
 
 // duplicateRow is the row whose unique key was taken, as the frontend has it: without its row id.

@@ -38,16 +38,34 @@ func exactComparison(ctx *sql.Context, e sql.Expression) (sql.Expression, transf
 	if err != nil {
 		return nil, transform.SameTree, err
 	}
-	exact, also, err := exactTimes(ctx, dated)
-	return exact, same && also, err
+	texts, shown, err := textOperands(ctx, dated)
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
+	plain, hidden, err := plainNumbers(ctx, texts)
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
+	if shown {
+		return plain, transform.NewTree, nil
+	}
+	exact, also, err := exactTimes(ctx, plain)
+	return exact, same && also && !transform.TreeIdentity(hidden), err
+}
+
+// textOperands gives functions of texts what is shown of their operands.
+func textOperands(ctx *sql.Context, e sql.Expression) (sql.Expression, bool, error) {
+	if !takesText(ctx, e) {
+		return e, false, nil
+	}
+	which := showsDigits
+	if f, ok := e.(sql.FunctionExpression); ok && (f.FunctionName() == "hex" || strings.HasPrefix(f.FunctionName(), "json_")) {
+		which = func(t sql.Type) bool { return showsDigits(t) && !sql.IsNumberType(t) } // which they have a form of their own for
+	}
+	return hideTimes(ctx, e, which, func(c sql.Expression) sql.Expression { return &timeText{c} })
 }
 
 func exactTimes(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
-	if takesText(ctx, e) {
-		if shown, changed, err := hideTimes(ctx, e, showsDigits, func(c sql.Expression) sql.Expression { return &timeText{c} }); changed || err != nil {
-			return shown, transform.NewTree, err
-		}
-	}
 	switch e.(type) {
 	case *expression.Arithmetic, *expression.Div, *expression.IntDiv, *expression.Mod, *expression.UnaryMinus, *negated, *exactSum, *exactAverage:
 		numbers, changed, err := hideTimes(ctx, e, isTimeType, func(c sql.Expression) sql.Expression { return &timeNumber{c} })
@@ -82,6 +100,18 @@ func exactOne(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.Tre
 		return exactIn(ctx, e)
 	case *aggregation.CountDistinct:
 		return exactCount(ctx, e)
+	case *aggregation.GroupConcat:
+		if concat, ok := exactConcat(ctx, e); ok {
+			return concat, transform.NewTree, nil
+		}
+	case *function.Now:
+		if now, ok := withDigits(ctx, e); ok {
+			return now, transform.NewTree, nil
+		}
+	case *expression.Mod:
+		return &modulo{e}, transform.NewTree, nil
+	case *expression.IntDiv:
+		return &wholeQuotient{e}, transform.NewTree, nil
 	case *function.UnixTimestamp:
 		if zoned, ok := zonedUnixTimestamp(ctx, e); ok {
 			return zoned, transform.NewTree, nil
@@ -123,6 +153,17 @@ func exactOne(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.Tre
 // become DECIMAL.
 func exactOperands(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 	children := e.Children()
+	if out := datesAsNumbers(ctx, children); out != nil {
+		n, err := e.WithChildren(ctx, out...)
+		return n, transform.NewTree, err
+	}
+	switch e.(type) {
+	case *expression.LessThan, *expression.LessThanOrEqual, *expression.GreaterThan, *expression.GreaterThanOrEqual, *expression.Between:
+		if out := membersAsTexts(ctx, children); out != nil {
+			n, err := e.WithChildren(ctx, out...)
+			return n, transform.NewTree, err
+		}
+	}
 	var out []sql.Expression
 	replace := func(i int, by sql.Expression) {
 		if out == nil {

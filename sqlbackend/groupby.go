@@ -65,6 +65,9 @@ func (o *operators) build1(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIt
 	if t, ok := n.(*plan.ResolvedTable); ok {
 		return o.infoTable(ctx, t, row)
 	}
+	if s, ok := n.(*plan.ShowColumns); ok {
+		return o.showColumns(ctx, s, row)
+	}
 	if s, ok := n.(*plan.ShowCreateTable); ok {
 		return o.showCreate(ctx, s, row)
 	}

@@ -1,8 +1,10 @@
 package sqlbackend
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/types"
@@ -130,12 +132,38 @@ func boundType(t sql.Type) sql.Type {
 	case query.Type_FLOAT32:
 		return types.Float64
 	case query.Type_DATE, query.Type_DATETIME, query.Type_TIMESTAMP:
-		return types.DatetimeMaxPrecision
+		return dateBound{types.DatetimeMaxPrecision}
 	case query.Type_TIME:
 		return types.Time
 	default:
+		if n, ok := t.(shownNumber); ok {
+			t = n.plain()
+		}
+		if n, ok := t.(types.NumberTypeImpl_); ok && types.IsInteger(t) {
+			return integerBound{n}
+		}
 		return t
 	}
+}
+
+// integerBound is the type of bounds of integers, of which dates are none: the frontend would make seconds since 1970 of them, see
+// dateValue.
+type integerBound struct{ types.NumberTypeImpl_ }
+
+// Convert implements sql.Type.
+func (b integerBound) Convert(ctx context.Context, v any) (any, sql.ConvertInRange, error) {
+	if _, date := v.(time.Time); date {
+		return nil, sql.InRange, sql.ErrInvalidValueType.New(v, b)
+	}
+	return b.NumberTypeImpl_.Convert(ctx, v)
+}
+
+// dateBound is the type of bounds of dates, which integers are as well, see dateOfDigits.
+type dateBound struct{ sql.DatetimeType }
+
+// Convert implements sql.Type.
+func (d dateBound) Convert(ctx context.Context, v any) (any, sql.ConvertInRange, error) {
+	return d.DatetimeType.Convert(ctx, dateOfDigits(v))
 }
 
 var (

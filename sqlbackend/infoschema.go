@@ -6,6 +6,7 @@ import (
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/vt/proto/query"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
@@ -224,4 +225,67 @@ func mysqlDefault(v any) any {
 		return "curtime()"
 	}
 	return text
+}
+
+// showColumns is SHOW COLUMNS of our tables with the types, collations and extras that MySQL shows.
+func (o *operators) showColumns(ctx *sql.Context, n *plan.ShowColumns, row sql.Row) (sql.RowIter, error) {
+	var info *tableInfo
+	transform.Inspect(n.Child, func(n sql.Node) bool {
+		if t, ok := n.(sql.TableNode); ok {
+			if ours, ok := t.UnderlyingTable().(*Table); ok {
+				info = ours.info
+			}
+		}
+		return info == nil
+	})
+	if info == nil {
+		return nil, nil
+	}
+	rows, err := o.stock.Build(ctx, n, row)
+	if err != nil {
+		return nil, err
+	}
+	return &showColumnsIter{RowIter: rows, table: info, full: n.Full}, nil
+}
+
+type showColumnsIter struct {
+	sql.RowIter
+	table *tableInfo
+	full  bool
+}
+
+// Next implements sql.RowIter: field, type, [collation], null, key, default, extra, [privileges, comment].
+func (i *showColumnsIter) Next(ctx *sql.Context) (sql.Row, error) {
+	row, err := i.RowIter.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name, _ := row[0].(string)
+	at := i.table.shape.column(name)
+	if at < 0 {
+		return row, nil
+	}
+	c := i.table.schema.Schema[at]
+	text, collation := typeText(c.Type)
+	defaults := 4
+	row = row.Copy()
+	if i.full {
+		defaults = 5
+		row[2] = nil
+		if collation != "" {
+			row[2] = collation
+		}
+		row[7] = "select,insert,update,references"
+	}
+	as := make(sql.Row, infoColumnWidth)
+	as[infoType], as[infoDefault] = text, row[defaults]
+	sc := &i.table.shape.Columns[at]
+	as = describeColumn(as, c, sc)
+	if sc.Default != nil && isLiteralText(*sc.Default) {
+		if s := newTokens(*sc.Default, sqlparser.ParserOptions{}); s.kind == sqlparser.STRING && as[infoDefault] == row[defaults] {
+			as[infoDefault] = s.text
+		}
+	}
+	row[1], row[defaults], row[defaults+1] = as[infoType], as[infoDefault], as[infoExtra]
+	return row, nil
 }

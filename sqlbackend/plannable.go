@@ -6,6 +6,7 @@ import (
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/types"
 )
 
 // longList is the number of elements from which an IN list is long.
@@ -83,8 +84,36 @@ func textLiteral(e sql.Expression) sql.Expression {
 	return e
 }
 
-// CanSupport implements sql.Index: every range can be answered, if need be by a scan (I3).
-func (x *Index) CanSupport(*sql.Context, ...sql.Range) bool { return true }
+// CanSupport implements sql.Index: every range can be answered, if need be by a scan (I3). Not so ranges of an ENUM or SET that the
+// frontend made of a comparison with a text: they are of positions, and the comparison is by text (memberText).
+func (x *Index) CanSupport(ctx *sql.Context, ranges ...sql.Range) bool {
+	for _, r := range ranges {
+		columns, ok := r.(sql.MySQLRange)
+		if !ok {
+			continue
+		}
+		for _, c := range columns {
+			if !types.IsEnum(c.Typ) && !types.IsSet(c.Typ) {
+				continue
+			}
+			switch c.Type() {
+			case sql.RangeType_All, sql.RangeType_EqualNull:
+			case sql.RangeType_ClosedClosed:
+				order, err := c.Typ.Compare(ctx, sql.GetMySQLRangeCutKey(c.LowerBound), sql.GetMySQLRangeCutKey(c.UpperBound))
+				if err != nil || order != 0 {
+					return false
+				}
+			case sql.RangeType_GreaterThan:
+				if _, notNull := c.LowerBound.(sql.AboveNull); !notNull {
+					return false
+				}
+			default:
+				return false
+			}
+		}
+	}
+	return true
+}
 
 // CanSupportOrderBy implements sql.Index.
 func (x *Index) CanSupportOrderBy(sql.Expression) bool { return false }

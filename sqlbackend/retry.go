@@ -9,9 +9,11 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/rowexec"
 	"github.com/dolthub/go-mysql-server/sql/transform"
+	"github.com/dolthub/go-mysql-server/sql/types"
 
 	"lancesql/engine"
 	"lancesql/internal/errs"
+	"lancesql/sqlbackend/wire"
 )
 
 // retryRounds bounds how often one statement runs. Every round keeps the row locks of the rounds before, so each makes
@@ -98,6 +100,7 @@ func readsStream(n sql.Node) bool {
 func (b *rootBuilder) retry(ctx *sql.Context, n sql.Node) (sql.RowIter, error) {
 	c := connOf(ctx)
 	mark := c.mark()
+	c.stmt.returned = wire.ReturningSchema(ctx, n)
 	n, err := prepareChange(ctx, n)
 	if err != nil {
 		return nil, err
@@ -108,6 +111,9 @@ func (b *rootBuilder) retry(ctx *sql.Context, n sql.Node) (sql.RowIter, error) {
 	}
 	return &retryIter{node: n, inner: b.inner, conn: c, mark: mark, child: child}, nil
 }
+
+// ReplacedSchema returns the schema of the rows of REPLACE … RETURNING; nil for other statements.
+func (c *Conn) ReplacedSchema() sql.Schema { return c.stmt.returned }
 
 // retryIter runs a statement until no row it changes had changed since it was read. It reads all result rows before it
 // gives the first away, since a later conflict takes them back; a DML statement has one, or the rows of RETURNING.
@@ -153,8 +159,12 @@ func (r *retryIter) Next(ctx *sql.Context) (sql.Row, error) {
 func (r *retryIter) run(ctx *sql.Context) error {
 	warnings := ctx.Session.Warnings()
 	for round := 1; ; round++ {
+		r.conn.stmt.replaced = 0
 		err := r.drain(ctx)
-		if err == nil || !isConflict(err) {
+		if err == nil {
+			return r.replacing(ctx)
+		}
+		if !isConflict(err) {
 			return err
 		}
 		if cerr := r.child.Close(ctx); cerr != nil && !isConflict(cerr) {
@@ -190,6 +200,47 @@ func (r *retryIter) drain(ctx *sql.Context) error {
 		}
 		r.rows = append(r.rows, row)
 	}
+}
+
+// replacing corrects what a REPLACE answers. The frontend counts a row that was there already as two, and one that takes the place
+// of several as two as well; RETURNING is the rows before, each with the one that took its place.
+func (r *retryIter) replacing(ctx *sql.Context) error {
+	insert, ok := r.node.(*plan.InsertInto)
+	if !ok || !insert.IsReplace {
+		return nil
+	}
+	for i, row := range r.rows {
+		switch {
+		case types.IsOkResult(row):
+			ok := types.GetOkResult(row)
+			if n := r.conn.stmt.replaced; n > 0 || !referenced(insert) {
+				ok.RowsAffected += uint64(n)
+			}
+			r.rows[i] = sql.NewRow(ok)
+			ctx.GetLastQueryInfo().RowCount.Store(int64(ok.RowsAffected))
+		case len(insert.Returning) > 0:
+			out := make(sql.Row, len(insert.Returning))
+			for j, e := range insert.Returning {
+				var err error
+				if out[j], err = e.Eval(ctx, row[len(row)/2:]); err != nil {
+					return err
+				}
+			}
+			r.rows[i] = out
+		}
+	}
+	return nil
+}
+
+// referenced reports whether the table has foreign keys: MySQL deletes and inserts then, whatever the rows are.
+func referenced(insert *plan.InsertInto) bool {
+	found := false
+	transform.Inspect(insert.Destination, func(n sql.Node) bool {
+		_, handler := n.(*plan.ForeignKeyHandler)
+		found = found || handler
+		return !found
+	})
+	return found
 }
 
 // restoreWarnings drops what a round that did not count has warned about. Warnings are listed newest first.

@@ -171,6 +171,9 @@ func parseType(ctx context.Context, text, collation string) (sql.Type, error) {
 	if t, ok := parseTimeType(text); ok {
 		return t, nil
 	}
+	if t, ok := parseShownNumber(text); ok {
+		return t, nil
+	}
 	t, err := planbuilder.ParseColumnTypeString(ctx, text)
 	if err != nil {
 		return nil, fmt.Errorf("type %q: %w", text, err)

@@ -22,6 +22,8 @@ type statement struct {
 	catalog   bool                 // shows definitions, so that secondary indexes are listed
 	creating  *plan.CreateTable    // the CREATE TABLE being executed: its indexes and checks
 	duplicate duplicateRow         // the last one met by an INSERT into a table without a primary key
+	replaced  int                  // what REPLACE adds to the frontend's count, which has one row at most that gave way to another
+	returned  sql.Schema           // of REPLACE … RETURNING
 	altering  *alterations         // what the steps of a DDL statement have changed so far; nil if it has one
 	altered   []func(*sql.Context) // what is to be done once that is committed
 

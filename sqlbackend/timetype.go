@@ -15,6 +15,8 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/sqltypes"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
+
+	"lancesql/sqlbackend/wire"
 )
 
 // timeType is TIME(0) to TIME(6): the frontend has but one type without digits. Values are types.Timespan.
@@ -182,7 +184,7 @@ func (t timeType) SQL(_ *sql.Context, dest []byte, v any) (sqltypes.Value, error
 	return sqltypes.MakeTrusted(sqltypes.Time, text), nil
 }
 
-// resolveTypes gives the columns of a definition their TIME(n) before the frontend refuses it, and the binary collation that
+// resolveTypes gives the columns of a definition their TIME(n), FLOAT(m,d) or ZEROFILL before the frontend refuses it, and the binary collation that
 // the attribute BINARY asks for, which the frontend forgets.
 func resolveTypes(stmt sqlparser.Statement) {
 	switch s := stmt.(type) {
@@ -191,6 +193,10 @@ func resolveTypes(stmt sqlparser.Statement) {
 			return
 		}
 		for _, c := range s.TableSpec.Columns {
+			if t, ok := shownNumberOf(&c.Type); ok {
+				c.Type.ResolvedType = t
+				continue
+			}
 			resolveType(&c.Type)
 		}
 	case *sqlparser.AlterTable:
@@ -236,8 +242,8 @@ func (a *asTimespan) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expr
 	return &asTimespan{c[0]}, nil
 }
 
-// timeText is a TIME(n), or a DATETIME(n), as the text it is shown as, for functions of texts: the frontend would always write six
-// digits of the one and leave out zeros at the end of the other.
+// timeText is a TIME(n), a DATETIME(n) or a number as the text it is shown as, for functions of texts: the frontend would always
+// write six digits of the first, leave out zeros at the end of the second, and never write exponents or leading zeros.
 type timeText struct {
 	sql.Expression
 }
@@ -251,7 +257,15 @@ func (t *timeText) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 	if err != nil || v == nil {
 		return nil, err
 	}
-	shown, err := t.Expression.Type(ctx).SQL(ctx, nil, v)
+	typ := t.Expression.Type(ctx)
+	if f, ok := toFloat(v); ok && types.IsFloat(typ) {
+		bits := 64
+		if typ == types.Float32 {
+			bits = 32
+		}
+		return string(wire.AppendFloat(nil, f, bits)), nil
+	}
+	shown, err := typ.SQL(ctx, nil, v)
 	return shown.ToString(), err
 }
 
@@ -336,7 +350,7 @@ func isTimeType(t sql.Type) bool {
 
 // showsDigits recognises types whose values the frontend makes texts of with another number of digits than they have.
 func showsDigits(t sql.Type) bool {
-	return isTimeType(t) || (types.IsDatetimeType(t) || types.IsTimestampType(t)) && timeDigits(t) > 0
+	return isTimeType(t) || isShownNumber(t) || types.IsFloat(t) || (types.IsDatetimeType(t) || types.IsTimestampType(t)) && timeDigits(t) > 0
 }
 
 // hideTimes puts what by returns in place of operands of some types, see timeType; false if there is none.

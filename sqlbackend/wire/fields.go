@@ -119,6 +119,9 @@ func decimalsOf(t sql.Type) uint32 {
 		}
 		return types.MaxDatetimePrecision
 	case sqltypes.IsFloat(t.Type()):
+		if d, ok := t.(interface{ Precision() int }); ok {
+			return uint32(d.Precision())
+		}
 		return notFixed
 	}
 	return 0

@@ -299,7 +299,10 @@ func (h *Handler) ComPrepare(ctx context.Context, c *mysql.Conn, query string, p
 	if _, use := node.(*plan.Use); use {
 		return nil, mysql.NewSQLError(1295, "HY000", "This command is not supported in the prepared statement protocol yet")
 	}
-	schema := node.Schema(sqlCtx)
+	schema := ReturningSchema(sqlCtx, node)
+	if schema == nil {
+		schema = node.Schema(sqlCtx)
+	}
 	if answersOK(node) || types.IsOkResultSchema(schema) {
 		return nil, nil
 	}

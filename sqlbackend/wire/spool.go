@@ -151,7 +151,7 @@ func (s *spool) convert(row sql.Row) ([]sqltypes.Value, error) {
 			values[i] = sqltypes.NULL
 			continue
 		}
-		value, err := col.Type.SQL(s.ctx, s.arena.space(), v)
+		value, err := s.value(col.Type, v)
 		if err != nil {
 			var ok bool
 			if value, ok = replaced(s.ctx, col.Type.Type(), v, err); !ok {
@@ -165,6 +165,23 @@ func (s *spool) convert(row sql.Row) ([]sqltypes.Value, error) {
 		values[i] = value
 	}
 	return values, nil
+}
+
+// value returns the wire value of v; its bytes live in the arena or in the row.
+func (s *spool) value(t sql.Type, v any) (sqltypes.Value, error) {
+	if s.reuse { // the text protocol; the binary one has the numbers themselves
+		switch {
+		case t == types.Float64:
+			if f, ok := v.(float64); ok {
+				return sqltypes.MakeTrusted(sqltypes.Float64, AppendFloat(s.arena.space(), f, 64)), nil
+			}
+		case t == types.Float32:
+			if f, ok := v.(float32); ok {
+				return sqltypes.MakeTrusted(sqltypes.Float32, AppendFloat(s.arena.space(), float64(f), 32)), nil
+			}
+		}
+	}
+	return t.SQL(s.ctx, s.arena.space(), v)
 }
 
 // fourDigits gives the year of a date the zeros in front that the frontend leaves out; the binary protocol takes nothing
