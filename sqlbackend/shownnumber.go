@@ -148,6 +148,9 @@ func (t shownNumber) Promote() sql.Type { return t.NumberTypeImpl_.Promote() }
 // Precision returns how many digits values have behind the decimal point; -1 for integers.
 func (t shownNumber) Precision() int { return t.decimals }
 
+// Zerofill reports whether values have zeros in front.
+func (t shownNumber) Zerofill() bool { return t.decimals < 0 }
+
 // MaxTextResponseByteLength implements sql.Type.
 func (t shownNumber) MaxTextResponseByteLength(ctx *sql.Context) uint32 {
 	if t.decimals < 0 {

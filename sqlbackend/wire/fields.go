@@ -97,6 +97,9 @@ func flagsOf(col *sql.Column) uint32 {
 	if types.IsUnsigned(col.Type) || types.IsYear(col.Type) {
 		flags |= querypb.MySqlFlag_UNSIGNED_FLAG
 	}
+	if z, ok := col.Type.(interface{ Zerofill() bool }); ok && z.Zerofill() {
+		flags |= querypb.MySqlFlag_ZEROFILL_FLAG | querypb.MySqlFlag_UNSIGNED_FLAG
+	}
 	if types.IsBinaryType(col.Type) {
 		flags |= querypb.MySqlFlag_BINARY_FLAG
 	}
