@@ -151,13 +151,9 @@ func (t shownNumber) Precision() int { return t.decimals }
 // Zerofill reports whether values have zeros in front.
 func (t shownNumber) Zerofill() bool { return t.decimals < 0 }
 
-// MaxTextResponseByteLength implements sql.Type.
-func (t shownNumber) MaxTextResponseByteLength(ctx *sql.Context) uint32 {
-	if t.decimals < 0 {
-		return max(uint32(t.digits), t.NumberTypeImpl_.MaxTextResponseByteLength(ctx))
-	}
-	return uint32(t.digits)
-}
+// MaxTextResponseByteLength implements sql.Type. Of an integer it is the width, to which clients of the binary protocol put zeros in
+// front.
+func (t shownNumber) MaxTextResponseByteLength(*sql.Context) uint32 { return uint32(t.digits) }
 
 // SQL implements sql.Type.
 func (t shownNumber) SQL(ctx *sql.Context, dest []byte, v any) (sqltypes.Value, error) {
