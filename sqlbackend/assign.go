@@ -2,7 +2,6 @@ package sqlbackend
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
@@ -35,30 +34,31 @@ func prepareChange(ctx *sql.Context, n sql.Node) (sql.Node, error) {
 
 // checkAssignments makes UPDATE and ON DUPLICATE KEY UPDATE refuse numbers that do not fit their column (1264) and
 // round those that do: the frontend's assignment silently stores the nearest value instead, and cuts off fractions. With
-// IGNORE it makes sure that the nearest value is stored (see adjustedSource).
+// IGNORE, and without strict mode, it makes sure that the nearest value is stored (see adjustedSource).
 func checkAssignments(ctx *sql.Context, n sql.Node) (sql.Node, error) {
 	n, _, err := transform.Node(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
 		switch n := n.(type) {
 		case *plan.UpdateSource:
-			if n.Ignore {
+			if n.Ignore || !sql.LoadSqlMode(ctx).Strict() {
 				return transform.OneNodeExpressions(ctx, n, adjustAssignment)
 			}
 		case *plan.InsertInto:
 			if err := refuseMissingDefaults(ctx, n); err != nil {
 				return nil, transform.SameTree, err
 			}
-			if _, done := n.Source.(*adjustedSource); n.Ignore && !done {
-				source := &adjustedSource{UnaryNode: plan.UnaryNode{Child: n.Source}, columns: n.Destination.Schema(ctx)}
-				return n.WithSource(source), transform.NewTree, nil
+			loose, same := n.Ignore || !sql.LoadSqlMode(ctx).Strict(), transform.SameTree
+			if _, done := n.Source.(*adjustedSource); loose && !done {
+				n, same = adjustSource(ctx, n).(*plan.InsertInto), transform.NewTree
 			}
 			if !n.OnDupExprs.HasUpdates() {
-				return n, transform.SameTree, nil
+				return n, same, nil
 			}
 			n = comparesExactly(n)
-			if n.Ignore {
-				return n, transform.NewTree, nil
+			check := checkAssignment
+			if loose {
+				check = adjustAssignment
 			}
-			checked, _, err := transform.OneNodeExpressions(ctx, n, checkAssignment)
+			checked, _, err := transform.OneNodeExpressions(ctx, n, check)
 			return checked, transform.NewTree, err
 		default:
 			return n, transform.SameTree, nil
@@ -70,37 +70,23 @@ func checkAssignments(ctx *sql.Context, n sql.Node) (sql.Node, error) {
 
 // refuseMissingDefaults refuses VALUES (DEFAULT) for a column that has none and cannot be NULL: the frontend takes it for NULL.
 func refuseMissingDefaults(ctx *sql.Context, n *plan.InsertInto) error {
-	if n.Ignore {
+	if n.Ignore || !sql.LoadSqlMode(ctx).Strict() {
 		return nil
 	}
 	schema := n.Destination.Schema(ctx)
-	var err error
-	transform.Inspect(n.Source, func(node sql.Node) bool {
-		values, ok := node.(*plan.Values)
-		if !ok {
-			return err == nil
-		}
-		for _, tuple := range values.ExpressionTuples {
-			for i, e := range tuple {
-				w, wrapped := e.(*expression.Wrapper)
-				if !wrapped {
-					continue
-				}
-				if d, ok := w.Unwrap().(*sql.ColumnDefaultValue); !ok || d != nil {
-					continue
-				}
-				at := i
-				if len(n.ColumnNames) > 0 {
-					at = schema.IndexOfColName(strings.ToLower(n.ColumnNames[i]))
-				}
-				if c := schema[at]; !c.Nullable && !c.AutoIncrement && c.Default == nil && c.Generated == nil && !types.IsEnum(c.Type) {
-					err = sql.ErrInsertIntoNonNullableDefaultNullColumn.New(c.Name)
-				}
+	tuples, _ := valuesOf(n.Source)
+	for _, tuple := range tuples {
+		for i, e := range tuple {
+			if !missingDefault(e) {
+				continue
+			}
+			c := schema[givenColumn(n, schema, i)]
+			if !c.Nullable && !c.AutoIncrement && c.Default == nil && c.Generated == nil && !types.IsEnum(c.Type) {
+				return sql.ErrInsertIntoNonNullableDefaultNullColumn.New(c.Name)
 			}
 		}
-		return err == nil
-	})
-	return err
+	}
+	return nil
 }
 
 // comparesExactly makes ON DUPLICATE KEY UPDATE count a change of nothing but the case of a text.
@@ -124,7 +110,11 @@ func checkAssignment(ctx *sql.Context, e sql.Expression) (sql.Expression, transf
 	if _, done := s.RightChild.(*assigned); done || !sql.IsNumberType(typ) {
 		return e, transform.SameTree, nil
 	}
-	return expression.NewSetField(s.LeftChild, &assigned{child: s.RightChild, typ: typ}), transform.NewTree, nil
+	a := &assigned{child: s.RightChild, typ: typ, rows: new(int)}
+	if f, ok := s.LeftChild.(*expression.GetField); ok {
+		a.column = f.Name()
+	}
+	return expression.NewSetField(s.LeftChild, a), transform.NewTree, nil
 }
 
 // adjustAssignment is checkAssignment for UPDATE IGNORE.
@@ -152,11 +142,17 @@ func (a *adjusted) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
 	if err != nil {
 		return v, err
 	}
-	v, warning := nearest(ctx, a.column.Type(ctx), v)
+	typ := a.column.Type(ctx)
+	near, warning := nearest(ctx, typ, v)
 	if warning != 0 {
-		warnAdjusted(ctx, warning, a.column.Name(), 1)
+		warnAdjusted(ctx, warning, &sql.Column{Name: a.column.Name(), Type: typ}, v, 1)
 	}
-	return v, nil
+	if near != nil && sql.IsNumberType(typ) {
+		if c, in, err := asColumn(ctx, typ, near); err == nil && in == sql.InRange {
+			return c, nil // rounded
+		}
+	}
+	return near, nil
 }
 
 // Children implements sql.Expression.
@@ -172,14 +168,17 @@ func (a *adjusted) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expres
 
 // assigned is the value of an assignment to a numeric column, in the column's type.
 type assigned struct {
-	child sql.Expression
-	typ   sql.Type
+	child  sql.Expression
+	typ    sql.Type
+	column string
+	rows   *int // values so far, for messages
 }
 
 var _ sql.Expression = (*assigned)(nil)
 
 // Eval implements sql.Expression.
 func (a *assigned) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
+	*a.rows++
 	v, err := a.child.Eval(ctx, row)
 	if err != nil || v == nil {
 		return v, err
@@ -195,7 +194,7 @@ func (a *assigned) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
 		return v, nil // the assignment itself reports it, with the column's name
 	}
 	if in != sql.InRange && sql.LoadSqlMode(ctx).Strict() {
-		return nil, sql.ErrValueOutOfRange.New(v, a.typ)
+		return nil, sql.ErrValueOutOfRange.New(v, inColumn(a.typ, a.column, int64(*a.rows)))
 	}
 	return c, nil
 }
@@ -208,7 +207,7 @@ func (a *assigned) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expres
 	if len(c) != 1 {
 		return nil, sql.ErrInvalidChildrenNumber.New(a, len(c), 1)
 	}
-	return &assigned{child: c[0], typ: a.typ}, nil
+	return &assigned{child: c[0], typ: a.typ, column: a.column, rows: a.rows}, nil
 }
 
 // Type implements sql.Expression.

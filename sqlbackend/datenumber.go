@@ -8,6 +8,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/dolthub/vitess/go/vt/proto/query"
 )
 
 // MySQL reads integers, and texts of nothing but digits, as dates: 20240229, 240229, 20240229235959. The frontend knows
@@ -215,8 +216,29 @@ func convertsFor(t sql.Type) convert {
 		return asDate
 	case types.IsBinaryType(t):
 		return asBytes
+	case t.Type() == query.Type_INT64, t.Type() == query.Type_UINT64:
+		return asLargeNumber
 	}
 	return nil
+}
+
+// asLargeNumber is a text of more digits than a BIGINT may have as the number it is, of which the frontend would make another one;
+// false if e is none.
+func asLargeNumber(_ *sql.Context, e sql.Expression) (sql.Expression, bool) {
+	const digits = 19 // of the greatest BIGINT
+	l, ok := e.(*expression.Literal)
+	if !ok {
+		return e, false
+	}
+	text, ok := l.Value().(string)
+	if !ok || len(text) < digits || strings.Trim(strings.TrimLeft(text, "+-"), "0123456789") != "" {
+		return e, false
+	}
+	d, err := types.InternalDecimalType.ConvertToDecimal(text)
+	if err != nil || d == nil {
+		return e, false
+	}
+	return expression.NewLiteral(d, types.InternalDecimalType), true
 }
 
 // converted returns a row with what its columns are given; nil if that is the row itself.

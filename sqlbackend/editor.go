@@ -122,13 +122,25 @@ func (e *editor) Insert(ctx *sql.Context, row sql.Row) error {
 		return e.failed(ctx, err, row)
 	}
 	switch {
-	case e.replacedN == 1 && t.sameRow(e.replaced, phys):
+	case e.replacedN == 1 && t.uniqueKeys() == 1 && t.sameRow(e.replaced, phys):
 		connOf(ctx).stmt.replaced--
 	case e.replacedN > 1:
 		connOf(ctx).stmt.replaced += e.replacedN - 1
 	}
 	e.replacedN = 0
+	connOf(ctx).stmt.inserted++
 	return nil
+}
+
+// uniqueKeys counts the keys that must be unique. MySQL leaves an equal row where it is only if it is found by the last of them.
+func (t *tableInfo) uniqueKeys() int {
+	n := min(len(t.shape.Key), 1)
+	for i := range t.shape.Indexes {
+		if t.shape.Indexes[i].Unique {
+			n++
+		}
+	}
+	return n
 }
 
 // sameRow reports whether two rows are the same but for a hidden row id.

@@ -3,6 +3,7 @@ package sqlbackend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -227,7 +228,23 @@ func outOfRange(e *goerrors.Error) *mysql.SQLError {
 	if len(args) == 2 && (args[0] == "BIGINT" || args[0] == "DOUBLE") {
 		return newError(1690, "%s value is out of range in '%s'", args[0], args[1])
 	}
+	if len(args) == 2 {
+		if at := strings.LastIndex(args[1], columnMark); at >= 0 {
+			return newError(1264, "Out of range value%s", args[1][at:])
+		}
+	}
 	return newError(1264, "Out of range value for column: %s", e.Error())
+}
+
+// columnMark is what stands in front of the name of a column in sql.ErrValueOutOfRange, if it says it.
+const columnMark = " for column '"
+
+// inColumn is a type with the column and the row, 1-based, for sql.ErrValueOutOfRange.
+func inColumn(t sql.Type, column string, row int64) string {
+	if column == "" {
+		return t.String()
+	}
+	return fmt.Sprintf("%s%s%s' at row %d", t, columnMark, column, row)
 }
 
 // newError builds a *mysql.SQLError with the state that belongs to num.

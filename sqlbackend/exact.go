@@ -108,8 +108,14 @@ func exactOne(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.Tre
 		if now, ok := withDigits(ctx, e); ok {
 			return now, transform.NewTree, nil
 		}
+	case *expression.Div:
+		return plainModulos(ctx, e)
 	case *expression.Mod:
-		return &modulo{e}, transform.NewTree, nil
+		plain, _, err := plainModulos(ctx, e)
+		if err != nil {
+			return nil, transform.SameTree, err
+		}
+		return &modulo{plain.(*expression.Mod)}, transform.NewTree, nil
 	case *expression.IntDiv:
 		return &wholeQuotient{e}, transform.NewTree, nil
 	case *function.UnixTimestamp:

@@ -89,7 +89,7 @@ func (o *operators) build1(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIt
 		if err != nil {
 			return nil, err
 		}
-		return &adjustedIter{child: child, columns: a.columns}, nil
+		return &adjustedIter{child: child, columns: a.columns, given: a.given, several: a.several}, nil
 	}
 	return nil, nil
 }

@@ -1,20 +1,27 @@
 package sqlbackend
 
 import (
+	"regexp"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/cockroachdb/apd/v3"
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
 )
 
-// adjustedSource is the rows an INSERT IGNORE inserts, each value the nearest its column can hold. The frontend adjusts
-// as well, but cuts texts inside a character, stores the greatest value for a negative number in an unsigned column and
+// adjustedSource is the rows an INSERT IGNORE inserts, or an INSERT without strict mode, each value the nearest its column can hold.
+// With IGNORE the frontend adjusts as well, but cuts texts inside a character, stores the greatest value for a negative number in an unsigned column and
 // zero for a DECIMAL out of range, and panics on a binary value that is too long.
 type adjustedSource struct {
 	plan.UnaryNode
 	columns sql.Schema // of the destination
+	given   []bool     // the columns that the statement gives a value; nil: all
+	several bool       // not one row alone: NULL is adjusted where it must not be
 }
 
 var _ sql.Node = (*adjustedSource)(nil)
@@ -30,12 +37,70 @@ func (a *adjustedSource) WithChildren(_ *sql.Context, c ...sql.Node) (sql.Node, 
 	if len(c) != 1 {
 		return nil, sql.ErrInvalidChildrenNumber.New(a, len(c), 1)
 	}
-	return &adjustedSource{UnaryNode: plan.UnaryNode{Child: c[0]}, columns: a.columns}, nil
+	return &adjustedSource{UnaryNode: plan.UnaryNode{Child: c[0]}, columns: a.columns, given: a.given, several: a.several}, nil
+}
+
+// adjustSource puts an adjustedSource below an INSERT.
+func adjustSource(ctx *sql.Context, n *plan.InsertInto) sql.Node {
+	source := &adjustedSource{UnaryNode: plan.UnaryNode{Child: n.Source}, columns: n.Destination.Schema(ctx)}
+	values, rows := valuesOf(n.Source)
+	source.several = values == nil || rows > 1
+	if len(n.ColumnNames) > 0 {
+		source.given = make([]bool, len(source.columns))
+		for _, name := range n.ColumnNames {
+			if at := source.columns.IndexOfColName(strings.ToLower(name)); at >= 0 {
+				source.given[at] = true
+			}
+		}
+	}
+	for _, tuple := range values {
+		for i, e := range tuple {
+			if !missingDefault(e) {
+				continue
+			}
+			if source.given == nil {
+				source.given = slices.Repeat([]bool{true}, len(source.columns))
+			}
+			source.given[givenColumn(n, source.columns, i)] = false
+		}
+	}
+	return n.WithSource(source)
+}
+
+// valuesOf finds the rows of INSERT … VALUES; nil if there are none.
+func valuesOf(source sql.Node) (tuples [][]sql.Expression, rows int) {
+	transform.Inspect(source, func(n sql.Node) bool {
+		if v, ok := n.(*plan.Values); ok {
+			tuples, rows = v.ExpressionTuples, len(v.ExpressionTuples)
+		}
+		return tuples == nil
+	})
+	return tuples, rows
+}
+
+// givenColumn is the position of the column that the i-th value of VALUES is for.
+func givenColumn(n *plan.InsertInto, schema sql.Schema, i int) int {
+	if len(n.ColumnNames) == 0 {
+		return i
+	}
+	return schema.IndexOfColName(strings.ToLower(n.ColumnNames[i]))
+}
+
+// missingDefault recognises DEFAULT of a column that has none.
+func missingDefault(e sql.Expression) bool {
+	w, wrapped := e.(*expression.Wrapper)
+	if !wrapped {
+		return false
+	}
+	d, ok := w.Unwrap().(*sql.ColumnDefaultValue)
+	return ok && d == nil
 }
 
 type adjustedIter struct {
 	child   sql.RowIter
 	columns sql.Schema
+	given   []bool
+	several bool
 	rows    int64
 }
 
@@ -50,14 +115,26 @@ func (a *adjustedIter) Next(ctx *sql.Context) (sql.Row, error) {
 	if skip < 0 {
 		return row, nil
 	}
+	copied := false
 	for i, c := range a.columns {
-		adjusted, warning := nearest(ctx, c.Type, row[skip+i])
+		v := row[skip+i]
+		adjusted, warning := nearest(ctx, c.Type, v)
+		if v == nil && !c.Nullable && !c.AutoIncrement && c.Generated == nil {
+			switch given := a.given == nil || a.given[i]; {
+			case !given && c.Default == nil:
+				adjusted, warning = c.Type.Zero(), 1364
+			case given && a.several:
+				adjusted, warning = c.Type.Zero(), 1048
+			}
+		}
 		if warning == 0 {
 			continue
 		}
-		row = row.Copy()
+		if !copied {
+			row, copied = row.Copy(), true
+		}
 		row[skip+i] = adjusted
-		warnAdjusted(ctx, warning, c.Name, a.rows)
+		warnAdjusted(ctx, warning, c, v, a.rows)
 	}
 	return row, nil
 }
@@ -65,30 +142,89 @@ func (a *adjustedIter) Next(ctx *sql.Context) (sql.Row, error) {
 // Close implements sql.RowIter.
 func (a *adjustedIter) Close(ctx *sql.Context) error { return a.child.Close(ctx) }
 
-func warnAdjusted(ctx *sql.Context, code int, column string, row int64) {
-	if code == 1264 {
-		ctx.Warn(code, "Out of range value for column '%s' at row %d", column, row)
-		return
+// warnAdjusted says that v is not stored as it is in a column.
+func warnAdjusted(ctx *sql.Context, code int, c *sql.Column, v any, row int64) {
+	switch code {
+	case 1264:
+		ctx.Warn(code, "Out of range value for column '%s' at row %d", c.Name, row)
+	case 1048:
+		ctx.Warn(code, "Column '%s' cannot be null", c.Name)
+	case 1364:
+		ctx.Warn(code, "Field '%s' doesn't have a default value", c.Name)
+	case 1366:
+		kind := "string"
+		if text, ok := v.(string); ok && types.IsText(c.Type) {
+			v = printable(text)
+		} else {
+			kind = numberWord(c.Type)
+		}
+		ctx.Warn(code, "Incorrect %s value: '%v' for column '%s' at row %d", kind, v, c.Name, row)
+	default:
+		ctx.Warn(code, "Data truncated for column '%s' at row %d", c.Name, row)
 	}
-	ctx.Warn(code, "Data truncated for column '%s' at row %d", column, row)
 }
 
-// nearest returns the value next to v that a column can hold, with the number of the warning that says so; 0 if v fits
-// or if what does not fit is left to the frontend. Values that are no number become zero there.
+// nearest returns the value next to v that a column can hold, with the number of the warning that says so; 0 if v fits.
 func nearest(ctx *sql.Context, typ sql.Type, v any) (any, int) {
 	if v == nil {
 		return v, 0
 	}
-	switch t := typ.(type) {
-	case sql.StringType:
+	if t, ok := typ.(sql.StringType); ok {
 		return nearestText(ctx, t, v)
-	case sql.DecimalType:
-		_, in, err := t.Convert(quiet(ctx), v)
-		if err == nil && in == sql.InRange {
-			return v, 0
+	}
+	if _, in, err := asColumn(ctx, typ, v); err == nil && in == sql.InRange {
+		return v, 0
+	}
+	switch {
+	case sql.IsNumberType(typ) || types.IsDecimal(typ):
+		return nearestNumber(ctx, typ, v)
+	case types.IsTime(typ):
+		return types.ZeroTime, 1265
+	case types.IsTimespan(typ), isTimeType(typ):
+		c, _, err := typ.Convert(quiet(ctx), v)
+		if s, ok := c.(types.Timespan); ok && err == nil {
+			return s, 1264
 		}
-		d, err := types.InternalDecimalType.ConvertToDecimal(v)
-		if err != nil || d == nil || t.Precision() == 0 {
+		return types.Timespan(0), 1265
+	case types.IsYear(typ):
+		return int16(0), 1264
+	case types.IsEnum(typ):
+		return uint16(0), 1265
+	case types.IsSet(typ):
+		return uint64(0), 1265
+	}
+	return v, 0
+}
+
+// asColumn is v as a value of a type, rounded where an assignment rounds.
+func asColumn(ctx *sql.Context, typ sql.Type, v any) (any, sql.ConvertInRange, error) {
+	if t, ok := typ.(sql.RoundingNumberType); ok {
+		return t.ConvertRound(quiet(ctx), v)
+	}
+	return typ.Convert(quiet(ctx), v)
+}
+
+var numberAtStart = regexp.MustCompile(`^\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)`)
+
+// nearestNumber is nearest for a value that a column of numbers cannot hold: of a text the number at its start, of a number beyond
+// the column's range the end of that.
+func nearestNumber(ctx *sql.Context, typ sql.Type, v any) (any, int) {
+	if text, ok := v.(string); ok {
+		m := numberAtStart.FindStringSubmatch(text)
+		if m == nil {
+			return typ.Zero(), 1366
+		}
+		if rest := text[len(m[0]):]; strings.TrimSpace(rest) != "" {
+			n, code := nearest(ctx, typ, m[1])
+			return n, max(code, 1265)
+		}
+	}
+	d, err := types.InternalDecimalType.ConvertToDecimal(v)
+	if err != nil || d == nil {
+		return typ.Zero(), 1366
+	}
+	if t, ok := typ.(sql.DecimalType); ok {
+		if t.Precision() == 0 {
 			return v, 0
 		}
 		limit := new(apd.Decimal)
@@ -100,20 +236,20 @@ func nearest(ctx *sql.Context, typ sql.Type, v any) (any, int) {
 		limit.Negative = d.Negative
 		return limit, 1264
 	}
-	if !types.IsUnsigned(typ) {
-		return v, 0
+	if types.IsUnsigned(typ) && d.Sign() < 0 {
+		return typ.Zero(), 1264
 	}
-	d, err := types.InternalDecimalType.ConvertToDecimal(v)
-	if err != nil || d == nil || d.Sign() >= 0 {
-		return v, 0
-	}
-	if c, in, err := typ.Convert(quiet(ctx), v); err == nil && in == sql.InRange && c != nil {
-		return v, 0 // rounds to zero
+	if c, in, err := asColumn(ctx, typ, v); err == nil && in != sql.InRange && c != nil {
+		return c, 1264
 	}
 	return typ.Zero(), 1264
 }
 
 func nearestText(ctx *sql.Context, t sql.StringType, v any) (any, int) {
+	if text, ok := v.(string); ok && !fitsCharset(t, text) {
+		cut, code := nearestText(ctx, t, inCharset(t, text))
+		return cut, max(code, 1366)
+	}
 	if _, _, err := t.Convert(quiet(ctx), v); err == nil || !types.ErrLengthBeyondLimit.Is(err) {
 		return v, 0
 	}
@@ -138,4 +274,34 @@ func nearestText(ctx *sql.Context, t sql.StringType, v any) (any, int) {
 		chars++
 	}
 	return string(b[:n]), 1265
+}
+
+// inCharset is a text with question marks for the characters that a column's character set lacks.
+func inCharset(t sql.StringType, text string) string {
+	encoder := t.CharacterSet().Encoder()
+	return strings.Map(func(r rune) rune {
+		if _, ok := encoder.EncodeRune([]byte(string(r))); ok {
+			return r
+		}
+		return '?'
+	}, text)
+}
+
+// fitsCharset reports whether a column's character set has all characters of a text.
+func fitsCharset(t sql.StringType, text string) bool {
+	switch t.CharacterSet() {
+	case sql.CharacterSet_utf8mb4, sql.CharacterSet_binary, sql.CharacterSet_Unspecified:
+		return true
+	}
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			encoder := t.CharacterSet().Encoder()
+			if encoder == nil {
+				return true
+			}
+			_, ok := encoder.Encode([]byte(text))
+			return ok
+		}
+	}
+	return true
 }

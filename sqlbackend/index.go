@@ -146,24 +146,32 @@ func boundType(t sql.Type) sql.Type {
 	}
 }
 
-// integerBound is the type of bounds of integers, of which dates are none: the frontend would make seconds since 1970 of them, see
-// dateValue.
-type integerBound struct{ types.NumberTypeImpl_ }
-
-// Convert implements sql.Type.
-func (b integerBound) Convert(ctx context.Context, v any) (any, sql.ConvertInRange, error) {
-	if _, date := v.(time.Time); date {
-		return nil, sql.InRange, sql.ErrInvalidValueType.New(v, b)
-	}
-	return b.NumberTypeImpl_.Convert(ctx, v)
-}
-
 // dateBound is the type of bounds of dates, which integers are as well, see dateOfDigits.
 type dateBound struct{ sql.DatetimeType }
 
 // Convert implements sql.Type.
 func (d dateBound) Convert(ctx context.Context, v any) (any, sql.ConvertInRange, error) {
 	return d.DatetimeType.Convert(ctx, dateOfDigits(v))
+}
+
+// integerBound is the type of bounds of integers. A date is the number it is compared as, see dateValue; the frontend would make
+// seconds since 1970 of it.
+type integerBound struct{ types.NumberTypeImpl_ }
+
+// Convert implements sql.Type. Nothing tells a DATE from a DATETIME at midnight here; the former is more likely.
+func (b integerBound) Convert(ctx context.Context, v any) (any, sql.ConvertInRange, error) {
+	at, date := v.(time.Time)
+	if !date {
+		return b.NumberTypeImpl_.Convert(ctx, v)
+	}
+	if at.Nanosecond() != 0 {
+		return nil, sql.InRange, sql.ErrInvalidValueType.New(v, b)
+	}
+	n := dateDigits(at)
+	if h, m, s := at.Clock(); h+m+s > 0 {
+		n = n*1_000_000 + int64(h)*10_000 + int64(m)*100 + int64(s)
+	}
+	return b.NumberTypeImpl_.Convert(ctx, n)
 }
 
 var (

@@ -275,17 +275,10 @@ func (i *showColumnsIter) Next(ctx *sql.Context) (sql.Row, error) {
 		if collation != "" {
 			row[2] = collation
 		}
-		row[7] = "select,insert,update,references"
 	}
 	as := make(sql.Row, infoColumnWidth)
 	as[infoType], as[infoDefault] = text, row[defaults]
-	sc := &i.table.shape.Columns[at]
-	as = describeColumn(as, c, sc)
-	if sc.Default != nil && isLiteralText(*sc.Default) {
-		if s := newTokens(*sc.Default, sqlparser.ParserOptions{}); s.kind == sqlparser.STRING && as[infoDefault] == row[defaults] {
-			as[infoDefault] = s.text
-		}
-	}
+	as = describeColumn(as, c, &i.table.shape.Columns[at])
 	row[1], row[defaults], row[defaults+1] = as[infoType], as[infoDefault], as[infoExtra]
 	return row, nil
 }

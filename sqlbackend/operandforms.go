@@ -8,6 +8,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/expression/function"
+	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/mysql"
 	"github.com/dolthub/vitess/go/sqltypes"
@@ -125,7 +126,17 @@ func exactOf(v any) (*big.Rat, bool) {
 	return nil, false
 }
 
-// memberText is an ENUM or a SET as its text, which comparisons by order with anything but numbers take it for.
+// plainModulos takes modulo out again below a quotient, whose digits depend on what the frontend recognises there.
+func plainModulos(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	return transform.Expr(ctx, e, func(_ *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+		if m, ok := e.(*modulo); ok {
+			return m.Mod, transform.NewTree, nil
+		}
+		return e, transform.SameTree, nil
+	})
+}
+
+// memberText is an ENUM as its text, which comparisons by order with anything but numbers take it for.
 type memberText struct{ sql.Expression }
 
 // Type implements sql.Expression.
@@ -142,15 +153,10 @@ func (m *memberText) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 	if err != nil || v == nil {
 		return nil, err
 	}
-	switch t := m.Expression.Type(ctx).(type) {
-	case sql.EnumType:
+	if t, ok := m.Expression.Type(ctx).(sql.EnumType); ok {
 		if n, ok := int64Of(v); ok {
 			text, _ := t.At(int(n)) // none is the empty text of what was no member
 			return text, nil
-		}
-	case sql.SetType:
-		if n, ok := v.(uint64); ok {
-			return t.BitsToString(n)
 		}
 	}
 	return v, nil
@@ -176,7 +182,7 @@ func membersAsTexts(ctx *sql.Context, operands []sql.Expression) []sql.Expressio
 		if types.IsNumber(t) {
 			return nil
 		}
-		members[i] = types.IsEnum(t) || types.IsSet(t)
+		members[i] = types.IsEnum(t)
 		found = found || members[i]
 	}
 	if !found {
@@ -210,10 +216,7 @@ func (d *dateValue) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 		return nil, err
 	}
 	typ := d.Expression.Type(ctx)
-	n := int64(0)
-	if at.Year() >= 0 { // the zero date is earlier
-		n = int64(at.Year())*10_000 + int64(at.Month())*100 + int64(at.Day())
-	}
+	n := dateDigits(at)
 	if !types.IsDateType(typ) {
 		n = n*1_000_000 + int64(at.Hour())*10_000 + int64(at.Minute())*100 + int64(at.Second())
 	}
@@ -221,6 +224,14 @@ func (d *dateValue) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 		return sql.DecimalRound(apd.New(n*1_000_000+int64(at.Nanosecond())/1000, -types.MaxDatetimePrecision), int32(digits))
 	}
 	return n, nil
+}
+
+// dateDigits is a day as yyyymmdd.
+func dateDigits(at time.Time) int64 {
+	if at.Year() < 0 {
+		return 0 // the zero date is earlier than all others
+	}
+	return int64(at.Year())*10_000 + int64(at.Month())*100 + int64(at.Day())
 }
 
 // Children implements sql.Expression.

@@ -84,7 +84,7 @@ func textLiteral(e sql.Expression) sql.Expression {
 	return e
 }
 
-// CanSupport implements sql.Index: every range can be answered, if need be by a scan (I3). Not so ranges of an ENUM or SET that the
+// CanSupport implements sql.Index: every range can be answered, if need be by a scan (I3). Not so ranges of an ENUM that the
 // frontend made of a comparison with a text: they are of positions, and the comparison is by text (memberText).
 func (x *Index) CanSupport(ctx *sql.Context, ranges ...sql.Range) bool {
 	for _, r := range ranges {
@@ -93,7 +93,7 @@ func (x *Index) CanSupport(ctx *sql.Context, ranges ...sql.Range) bool {
 			continue
 		}
 		for _, c := range columns {
-			if !types.IsEnum(c.Typ) && !types.IsSet(c.Typ) {
+			if !types.IsEnum(c.Typ) {
 				continue
 			}
 			switch c.Type() {

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/rowexec"
 	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
+	goerrors "gopkg.in/src-d/go-errors.v1"
 
 	"lancesql/engine"
 	"lancesql/internal/errs"
@@ -159,13 +161,13 @@ func (r *retryIter) Next(ctx *sql.Context) (sql.Row, error) {
 func (r *retryIter) run(ctx *sql.Context) error {
 	warnings := ctx.Session.Warnings()
 	for round := 1; ; round++ {
-		r.conn.stmt.replaced = 0
+		r.conn.stmt.replaced, r.conn.stmt.inserted = 0, 0
 		err := r.drain(ctx)
 		if err == nil {
 			return r.replacing(ctx)
 		}
 		if !isConflict(err) {
-			return err
+			return r.inColumn(ctx, err)
 		}
 		if cerr := r.child.Close(ctx); cerr != nil && !isConflict(cerr) {
 			return errors.Join(err, cerr)
@@ -200,6 +202,32 @@ func (r *retryIter) drain(ctx *sql.Context) error {
 		}
 		r.rows = append(r.rows, row)
 	}
+}
+
+// inColumn gives the error of an INSERT whose number does not fit the name of its column, which the frontend leaves out.
+func (r *retryIter) inColumn(ctx *sql.Context, err error) error {
+	insert, ok := r.node.(*plan.InsertInto)
+	var wrapped sql.WrappedInsertError
+	if !ok || !errors.As(err, &wrapped) || !isKind(causes(err), sql.ErrValueOutOfRange) {
+		return err
+	}
+	schema, row := insert.Destination.Schema(ctx), wrapped.OffendingRow
+	if len(row) != len(schema) {
+		return err
+	}
+	for i, c := range schema {
+		if row[i] == nil {
+			continue
+		}
+		if _, in, cerr := asColumn(ctx, c.Type, row[i]); cerr == nil && in != sql.InRange {
+			return sql.NewWrappedInsertError(row, sql.ErrValueOutOfRange.New(row[i], inColumn(c.Type, c.Name, r.conn.stmt.inserted+1)))
+		}
+	}
+	return err
+}
+
+func isKind(chain []error, kind *goerrors.Kind) bool {
+	return slices.ContainsFunc(chain, func(e error) bool { return kind.Is(e) })
 }
 
 // replacing corrects what a REPLACE answers. The frontend counts a row that was there already as two, and one that takes the place

@@ -19,7 +19,7 @@ func convertVariable(ctx *sql.Context, name string, to sql.Type, v any, from sql
 	if !strict {
 		near, warning := nearest(ctx, to, v)
 		if warning != 0 {
-			warnAdjusted(ctx, warning, name, 1)
+			warnAdjusted(ctx, warning, &sql.Column{Name: name, Type: to}, v, 1)
 			v = near
 		}
 	}
@@ -50,7 +50,7 @@ func convertVariable(ctx *sql.Context, name string, to sql.Type, v any, from sql
 	case in != sql.InRange && strict:
 		return nil, newError(1264, "Out of range value for column '%s' at row 1", name)
 	case in != sql.InRange:
-		warnAdjusted(ctx, 1264, name, 1)
+		warnAdjusted(ctx, 1264, &sql.Column{Name: name, Type: to}, v, 1)
 	}
 	return sql.UnwrapAny(ctx, c)
 }

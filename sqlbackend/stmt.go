@@ -23,6 +23,7 @@ type statement struct {
 	creating  *plan.CreateTable    // the CREATE TABLE being executed: its indexes and checks
 	duplicate duplicateRow         // the last one met by an INSERT into a table without a primary key
 	replaced  int                  // what REPLACE adds to the frontend's count, which has one row at most that gave way to another
+	inserted  int64                // rows an INSERT has written, for messages
 	returned  sql.Schema           // of REPLACE … RETURNING
 	altering  *alterations         // what the steps of a DDL statement have changed so far; nil if it has one
 	altered   []func(*sql.Context) // what is to be done once that is committed

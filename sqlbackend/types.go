@@ -275,6 +275,9 @@ func textCodec(t sql.Type) codec {
 			if !utf8.ValidString(s) {
 				return nil, mysql.NewSQLError(mysql.ERTruncatedWrongValueForField, "HY000", "Incorrect string value: '%s'", printable(s))
 			}
+			if st, ok := t.(sql.StringType); ok && !fitsCharset(st, s) {
+				return nil, mysql.NewSQLError(mysql.ERTruncatedWrongValueForField, "HY000", "Incorrect string value: '%s'", printable(s))
+			}
 			if trim {
 				s = strings.TrimRight(s, " ")
 			}

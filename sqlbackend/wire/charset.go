@@ -227,5 +227,13 @@ func replaced(ctx *sql.Context, t querypb.Type, v any, err error) (sqltypes.Valu
 	if !ok || !utf8.ValidString(text) {
 		return sqltypes.Value{}, false
 	}
-	return sqltypes.MakeTrusted(t, results.Encoder().EncodeReplaceUnknown([]byte(text))), true
+	var out []byte
+	for _, r := range text { // Why: the frontend's own replacing drops what comes behind
+		if b, ok := results.Encoder().EncodeRune([]byte(string(r))); ok {
+			out = append(out, b...)
+		} else {
+			out = append(out, '?')
+		}
+	}
+	return sqltypes.MakeTrusted(t, out), true
 }
