@@ -6,18 +6,15 @@ import (
 	"strconv"
 )
 
-// AppendFloat appends a DOUBLE (64 bits) or a FLOAT (32) as MySQL writes it: a DOUBLE with the fewest digits that say which it is, a
-// FLOAT with six; with an exponent only if the decimal point would be more than 15 places away from the first digit.
+// AppendFloat appends a DOUBLE (64 bits) or a FLOAT (32) with the fewest digits that say which it is, and with an exponent only if the
+// decimal point would be more than 15 places away from the first digit, as MySQL does. Of a FLOAT MySQL shows six digits, which
+// does not say which it is.
 func AppendFloat(dst []byte, f float64, bits int) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return strconv.AppendFloat(dst, f, 'g', -1, bits)
 	}
-	const floatDigits, places = 6, 15
-	precision := -1
-	if bits == 32 {
-		precision = floatDigits - 1
-	}
-	text := strconv.AppendFloat(nil, f, 'e', precision, 64)
+	const places = 15
+	text := strconv.AppendFloat(nil, f, 'e', -1, bits)
 	if text[0] == '-' {
 		dst, text = append(dst, '-'), text[1:]
 	}

@@ -20,7 +20,7 @@ func TestAppendFloat(t *testing.T) {
 		require.Equal(t, want, string(wire.AppendFloat(nil, f, 64)))
 	}
 	for want, f := range map[string]float32{
-		"0.1": 0.1, "123457000": 123456789, "10000000000": 1e10, "1.17549e-38": 1.17549e-38, "1": 0.9999999, "-3.40282e38": -math.MaxFloat32, "1.5": 1.5,
+		"0.1": 0.1, "123456790": 123456789, "10000000000": 1e10, "1.17549e-38": 1.17549e-38, "0.9999999": 0.9999999, "-3.4028235e38": -math.MaxFloat32, "1.5": 1.5,
 	} {
 		require.Equal(t, want, string(wire.AppendFloat(nil, float64(f), 32)))
 	}
