@@ -73,6 +73,7 @@ type parser struct {
 	scope   *names
 	fault   error // the first
 	returns bool
+	depth   int
 }
 
 // names are what is declared in a block.
@@ -140,8 +141,19 @@ func (p *parser) cursor(name string) string {
 	return name
 }
 
+// nestMax bounds how deep statements may stand in each other.
+const nestMax = 512
+
 // statement reads one statement, without the semicolon behind it.
 func (p *parser) statement() statement {
+	if p.depth++; p.depth > nestMax {
+		p.wrong(fault(1436, "Thread stack overrun: statements of more than %d levels", nestMax))
+		p.failWith(errStopped)
+	}
+	defer func() { p.depth-- }()
+	if p.err != nil {
+		return nil
+	}
 	label := ""
 	if p.peek(1).Kind == ':' && p.now().isName() {
 		label = p.name()

@@ -55,3 +55,13 @@ func TestParseEndsSomewhere(t *testing.T) {
 		}
 	}
 }
+
+// TestDeepBody: a body of very many levels is refused.
+func TestDeepBody(t *testing.T) {
+	for _, levels := range []int{100, 100_000} {
+		text := strings.Repeat("BEGIN ", levels) + strings.TrimSuffix(strings.Repeat("END ; ", levels), " ; ")
+		body, _, err := program.Parse(source(text), 0, program.Procedure, "p", nil)
+		require.NoError(t, err)
+		require.Equal(t, levels > 1000, body.Check() != nil)
+	}
+}
