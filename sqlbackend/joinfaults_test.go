@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestJoinFaults: plans that lost or doubled rows: of NULL in keys of several columns, of '' beside NULL, of sub-queries made joins.
+// TestJoinFaults: plans that lost or doubled rows: of NULL in keys of several columns, of ” beside NULL, of sub-queries made joins.
 func TestJoinFaults(t *testing.T) {
 	w := newWorld(t)
 	c := w.conn("c1")

@@ -50,7 +50,7 @@ const textMark = 1
 // keyForm is the form of new keys.
 const keyForm = 1
 
-// mixesNull reports whether '' and NULL of a part of the index have one key: it was made before keys told them apart.
+// mixesNull reports whether ” and NULL of a part of the index have one key: it was made before keys told them apart.
 func (x *Index) mixesNull(part int) bool {
 	c := x.table.schema.Schema[x.columns[part]]
 	return x.form == 0 && !x.primary && c.Nullable && types.IsTextOnly(c.Type)
