@@ -33,6 +33,7 @@ type Rebuild struct {
 	txn   *Txn
 	rows  int
 	bytes int
+	anew  bool // AUTO_INCREMENT begins anew
 }
 
 // Rebuild begins to replace a table, an entry of the alteration's catalog, by one of another definition, which is empty at
@@ -63,6 +64,9 @@ func (a *Alteration) Rebuild(ctx context.Context, old *TableEntry, def TableDef)
 // Entry is the new table.
 func (r *Rebuild) Entry() *TableEntry { return r.entry }
 
+// RestartCounter lets AUTO_INCREMENT of the new table begin where its definition says, not where the old one's is.
+func (r *Rebuild) RestartCounter() { r.anew = true }
+
 // NextRowID draws a row id for a table without a key.
 func (r *Rebuild) NextRowID(ctx context.Context) (int64, error) { return r.txn.NextRowID(ctx, r.entry) }
 
@@ -92,7 +96,7 @@ func (r *Rebuild) flush(ctx context.Context) error {
 func (r *Rebuild) Commit(ctx context.Context) error {
 	t := r.of
 	err := r.txn.Commit(ctx)
-	if err == nil {
+	if err == nil && !r.anew {
 		err = r.e.inheritCounter(ctx, t.now, r.entry)
 	}
 	was, hidden, now := t.now, t.hidden, *r.entry

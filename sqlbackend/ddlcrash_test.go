@@ -36,6 +36,8 @@ func ddlKinds() []string {
 		"DROP TABLE t",
 		"DROP TABLE t, c, p",
 		"DROP TABLE IF EXISTS none, t",
+		"TRUNCATE TABLE t",
+		"TRUNCATE TABLE c",
 		"RENAME TABLE t TO x",
 		"RENAME TABLE t TO x, p TO t, x TO p",
 		"ALTER TABLE p RENAME TO parent",

@@ -317,36 +317,24 @@ func (t *tableInfo) duplicateText(ctx *sql.Context, row sql.Row, index string) s
 	return "Duplicate entry '" + strings.Join(values, "-") + "' for key '" + t.entry.Name + "." + name + "'"
 }
 
-// Truncate implements sql.TruncateableTable. It serves DELETE without a condition as well and is as transactional as
-// that; TRUNCATE TABLE commits at once and restarts AUTO_INCREMENT.
+// Truncate implements sql.TruncateableTable: an empty table takes the place of this one, in one step. It serves DELETE without a
+// condition as well, which deletes row by row.
 func (t *Table) Truncate(ctx *sql.Context) (int, error) {
 	c := connOf(ctx)
-	truncate := c.stmt.truncate
-	if truncate {
+	if c.stmt.truncate {
 		if err := c.implicitCommit(ctx); err != nil {
 			return 0, err
 		}
-	}
-	if t.info.appendOnly() {
-		if truncate {
+		if t.info.appendOnly() {
 			return 0, t.info.errAppendOnly("TRUNCATE")
 		}
+		return 0, t.recreate(ctx) // no rows, as MySQL answers
+	}
+	if t.info.appendOnly() {
 		return 0, t.info.errAppendOnly("DELETE")
 	}
 	c.stmt.current = true
-	n, err := t.deleteAll(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if truncate && t.info.entry.AutoColumn >= 0 {
-		if err := t.provider.engine.SetAutoIncrement(ctx, t.info.entry, 1); err != nil {
-			return 0, err
-		}
-	}
-	if truncate {
-		return 0, nil // as MySQL answers
-	}
-	return n, nil
+	return t.deleteAll(ctx)
 }
 
 func (t *Table) deleteAll(ctx *sql.Context) (int, error) {

@@ -35,6 +35,9 @@ func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlp
 	default:
 		switch s := stmt.(type) {
 		case *sqlparser.Explain:
+			if strings.EqualFold(s.ExplainFormat, "traditional") { // the one without FORMAT
+				s.ExplainFormat = ""
+			}
 			finishExpressions(ctx, s.Statement, text)
 		case *sqlparser.Show:
 			escapeShow(ctx, s)
@@ -174,7 +177,7 @@ func rewriteClauses(query string, options sqlparser.ParserOptions) string {
 		return text
 	}
 	for _, rewrite := range []func(string, sqlparser.ParserOptions) string{rewriteDo, rewriteInsertSet, rewriteHints, rewriteIndexTypes,
-		rewriteReferences, rewriteLabels, rewriteShare, rewriteShow, rewriteDescribe, rewriteAlter, rewritePartitions} {
+		rewriteReferences, rewriteLabels, rewriteShare, rewriteShow, rewriteDescribe, rewriteAlter, rewritePartitions, rewriteLockTables} {
 		query = rewrite(query, options)
 	}
 	return rewriteWords(query, options)

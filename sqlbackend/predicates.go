@@ -262,13 +262,15 @@ func (t *Table) inRows(ctx context.Context, row, members expression.Tuple, alias
 	return predicate.Or{Terms: any}
 }
 
-// likeOf is what LIKE says about how a text begins, for columns whose bytes compare as SQL compares.
+// likeOf is what LIKE says about how a text begins: for columns whose bytes compare as SQL compares, and for others that an index has
+// the weights of.
 func (t *Table) likeOf(e *expression.Like, alias string) predicate.Expr {
 	c, ok := t.fieldOf(e.LeftChild, alias)
-	if !ok || !t.info.filterable(c) {
+	if !ok {
 		return nil
 	}
-	if _, text := t.info.schema.Schema[c].Type.(sql.StringType); !text {
+	text, ok := t.info.schema.Schema[c].Type.(sql.StringType)
+	if !ok {
 		return nil
 	}
 	l, ok := e.RightChild.(*expression.Literal)
@@ -289,6 +291,9 @@ func (t *Table) likeOf(e *expression.Like, alias string) predicate.Expr {
 			return nil
 		}
 	}
+	if !t.info.filterable(c) {
+		return t.info.beginsLike(c, text.Collation(), literalStart(pattern, escape))
+	}
 	var begin any = literalStart(pattern, escape)
 	if begin == "" {
 		return predicate.Not{Term: predicate.IsNull{Column: c}}
@@ -301,6 +306,30 @@ func (t *Table) likeOf(e *expression.Like, alias string) predicate.Expr {
 		return nil
 	}
 	return p
+}
+
+// beginsLike is "the column begins with text under its collation" in terms of a hidden key, which begins with the weights of the
+// column's characters; nil if there is none. LIKE compares character by character, as weights are made.
+func (t *tableInfo) beginsLike(column int, c sql.CollationID, text string) predicate.Expr {
+	if set := c.CharacterSet(); set != sql.CharacterSet_utf8mb4 && set != sql.CharacterSet_utf8mb3 {
+		return nil
+	}
+	weights, err := appendWeights(nil, c, text)
+	if err != nil || len(weights) <= 1 { // Why silent: a pattern that is no text is LIKE's to refuse
+		return nil
+	}
+	weights = weights[:len(weights)-1] // of the end
+	keys := []*keyMap{&t.key}
+	for i := range t.indexes {
+		keys = append(keys, &t.indexes[i].key)
+	}
+	for _, k := range keys {
+		if k.hidden >= 0 && len(k.parts) > 0 && k.parts[0].column == column && k.parts[0].length == 0 {
+			p, _ := predicate.HasPrefix(k.hidden, weights)
+			return p
+		}
+	}
+	return nil
 }
 
 // literalStart is what a LIKE pattern says before its first wildcard or escape.

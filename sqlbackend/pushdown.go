@@ -11,6 +11,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
+	"lancesql/internal/arrowx"
 	"lancesql/internal/predicate"
 	"lancesql/internal/rowkey"
 	"lancesql/lsm"
@@ -185,6 +186,18 @@ func (t *tableInfo) within(p predicate.Expr) ([]lsm.IndexRanges, error) {
 	var out []lsm.IndexRanges
 	one := func(slot int, key *keyMap) error {
 		part := key.parts[0]
+		if key.hidden >= 0 { // what beginsLike says of it
+			if cells, _ := predicate.Bounds(p, key.hidden); !cells.IsEverything() && !cells.Null {
+				ranges, err := lsm.RangesOf(cells, func(cell any) (rowkey.Key, error) {
+					b, _ := cell.([]byte)
+					return key.prefix[0].Row(arrowx.Row{b}, []int{0})
+				})
+				if err == nil {
+					out = append(out, lsm.IndexRanges{Index: slot, Ranges: ranges})
+				}
+				return err
+			}
+		}
 		if !t.filterable(part.column) || !orderedKeyPart(t.schema.Schema[part.column].Type, part.length) {
 			return nil
 		}

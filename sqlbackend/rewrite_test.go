@@ -81,11 +81,17 @@ func TestKeepWildcards(t *testing.T) {
 
 func TestRewriteStatements(t *testing.T) {
 	rewriters := map[string]func(string, sqlparser.ParserOptions) string{"do": rewriteDo, "set": rewriteInsertSet, "hint": rewriteHints, "index": rewriteIndexTypes,
-		"reference": rewriteReferences, "label": rewriteLabels}
+		"reference": rewriteReferences, "label": rewriteLabels, "lock": rewriteLockTables}
 	for _, c := range [][3]string{
 		{"do", "DO 1", "SET @`lancesql do` = (1)"},
 		{"do", " /* x */ do sleep(1), f(a, ','), 'x; y' ; SELECT 1", " /* x */ SET @`lancesql do` = (sleep(1)), @`lancesql do` = (f(a, ',')), @`lancesql do` = ('x; y') ; SELECT 1"},
 		{"do", "DO", ""},
+		{"lock", "LOCK TABLES t x READ, d.u `read` WRITE, v LOW_PRIORITY WRITE, w AS y READ LOCAL, d.z READ",
+			"LOCK TABLES t AS x READ, d.u AS `read` WRITE, v LOW_PRIORITY WRITE, w AS y READ LOCAL, d.z READ"},
+		{"lock", "lock table t /* x */ a low_priority write; SELECT 1", "lock table t AS /* x */ a low_priority write; SELECT 1"},
+		{"lock", "LOCK TABLES t READ", ""},
+		{"lock", "LOCK TABLES t x y READ, u", ""},
+		{"lock", "LOCK INSTANCE FOR BACKUP", ""},
 		{"do", "SELECT 'DO 1'", ""},
 		{"do", "CREATE PROCEDURE p() BEGIN DO f(a, (1)), 2; WHILE x DO DO 'DO 3;'; END WHILE; IF a THEN DO 1; ELSE do 2 ; END IF; END",
 			"CREATE PROCEDURE p() BEGIN SET @`lancesql do` = (f(a, (1))); SET @`lancesql do` = (2); WHILE x DO SET @`lancesql do` = ('DO 3;'); END WHILE; " +

@@ -246,6 +246,36 @@ func rewriteInsertSet(query string, options sqlparser.ParserOptions) string {
 	return query[:list[set-1].to] + " (" + strings.Join(columns, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")" + query[list[as-1].to:]
 }
 
+// rewriteLockTables puts AS before the aliases of LOCK TABLES t x READ.
+func rewriteLockTables(query string, options sqlparser.ParserOptions) string {
+	if !strings.EqualFold(firstWord(query), "lock") {
+		return query
+	}
+	list, ok := statementTokens(query, options)
+	if !ok || len(list) < 3 || !list[1].isWord("tables", "table") {
+		return query
+	}
+	var out strings.Builder
+	done := 0
+	name := 2 // where the name of a table begins
+	for i := 2; i < len(list); i++ {
+		if list[i].kind == ',' {
+			name = i + 1
+			continue
+		}
+		alias := name + 1
+		if name+2 < len(list) && list[name+1].kind == '.' {
+			alias = name + 3
+		}
+		kind := func(t token) bool { return t.isWord("read", "write", "low_priority") }
+		if i == alias && i+1 < len(list) && !list[i].isWord("as") && kind(list[i+1]) && !(kind(list[i]) && endsWith(query, list[i].to, list[i].text)) {
+			out.WriteString(query[done:list[i-1].to] + " AS")
+			done = list[i-1].to
+		}
+	}
+	return out.String() + query[done:]
+}
+
 // rewriteHints drops FOR JOIN, FOR ORDER BY and FOR GROUP BY from index hints, which the frontend's grammar lacks. A hint
 // changes no result.
 func rewriteHints(query string, options sqlparser.ParserOptions) string {

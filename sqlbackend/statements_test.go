@@ -49,6 +49,12 @@ func TestStatementsTheFrontendLacks(t *testing.T) {
 	require.Equal(t, []string{"test|t|0|0"}, text(t, db, "SHOW OPEN TABLES WHERE `Table` = 't' AND In_use = 0"))
 	require.Equal(t, text(t, db, "SHOW ENGINES"), text(t, db, "SHOW STORAGE ENGINES"))
 
+	require.Equal(t, text(t, db, "EXPLAIN SELECT * FROM t"), text(t, db, "EXPLAIN FORMAT=TRADITIONAL SELECT * FROM t"))
+	run(t, db, "LOCK TABLES t x READ, u WRITE")
+	require.Equal(t, []string{"1", "2"}, text(t, db, "SELECT a FROM t x"))
+	require.EqualValues(t, 1100, numberOf(db, "SELECT a FROM t"))
+	run(t, db, "UNLOCK TABLES")
+
 	run(t, db, "RESET SLAVE", "reset slave all")
 	require.EqualValues(t, 1186, numberOf(db, "RESET MASTER"))
 

@@ -56,7 +56,7 @@ func (t *Table) RewriteInserter(ctx *sql.Context, before, after sql.PrimaryKeySc
 	if err != nil {
 		return nil, err
 	}
-	w, err := t.beginRewrite(ctx, s)
+	w, err := t.beginRewrite(ctx, s, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -229,8 +229,8 @@ type rewriter struct {
 
 var _ sql.RowInserter = (*rewriter)(nil)
 
-// beginRewrite makes the new table, empty.
-func (t *Table) beginRewrite(ctx *sql.Context, s *shape) (*rewriter, error) {
+// beginRewrite makes the new table, empty. Its AUTO_INCREMENT begins at next; 0: it goes on.
+func (t *Table) beginRewrite(ctx *sql.Context, s *shape, next uint64) (*rewriter, error) {
 	if t.info.appendOnly() {
 		return nil, t.info.errAppendOnly("ALTER")
 	}
@@ -259,7 +259,8 @@ func (t *Table) beginRewrite(ctx *sql.Context, s *shape) (*rewriter, error) {
 		return nil, err
 	}
 	def := engine.TableDef{Schema: l.schema, Shape: b, AutoColumn: l.autoColumn, Sharding: spread, Indexes: l.indexDefs()}
-	if t.info.entry.AutoColumn >= 0 && l.autoColumn >= 0 {
+	def.NextAuto = next
+	if next == 0 && t.info.entry.AutoColumn >= 0 && l.autoColumn >= 0 {
 		auto, err := t.provider.engine.AutoIncrement(ctx, t.info.entry)
 		if err != nil {
 			return nil, err
@@ -433,13 +434,27 @@ func (t *Table) rewriteWith(ctx *sql.Context, s *shape) error {
 	if err := connOf(ctx).implicitCommit(ctx); err != nil {
 		return err
 	}
-	w, err := t.beginRewrite(ctx, s)
+	w, err := t.beginRewrite(ctx, s, 0)
 	if err != nil {
 		return err
 	}
 	if err := w.copyRows(ctx); err != nil {
 		return also(err, w.DiscardChanges(ctx, err))
 	}
+	return w.Close(ctx)
+}
+
+// recreate puts an empty table of the same definition in the table's place, whose AUTO_INCREMENT begins at 1.
+func (t *Table) recreate(ctx *sql.Context) error {
+	s, err := t.info.shape.clone()
+	if err != nil {
+		return err
+	}
+	w, err := t.beginRewrite(ctx, s, 1)
+	if err != nil {
+		return err
+	}
+	w.into.RestartCounter()
 	return w.Close(ctx)
 }
 
