@@ -28,20 +28,30 @@ func compareAnswers(t *testing.T, h *harness, e gms.QueryEngine, s planSuite) {
 		}
 		asked++
 		got, want := sortedRows(h, e, tt.Query), sortedRows(own, frontend, tt.Query)
-		if strings.Contains(tt.Query, "comp_vector_index") && len(got) == len(want) { // the frontend's own index of vectors gives near rows, not the nearest
-			continue
-		}
 		if len(want) > 0 {
 			if strings.HasPrefix(want[0], "error ") { // what the frontend cannot do may be done here
 				continue
 			}
 			answered++
 		}
+		if why, known := frontendWrong()[tt.Query]; known {
+			if slices.Equal(got, want) {
+				t.Errorf("%s\nis listed, but the answers are equal: %s", tt.Query, why)
+			}
+			continue
+		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s\ngives\n%s\nand over the frontend's own tables\n%s", tt.Query, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 	t.Logf("%d queries asked, %d give rows", asked, answered)
+}
+
+// frontendWrong lists the queries that the frontend's own tables answer wrongly, and how.
+func frontendWrong() map[string]string {
+	return map[string]string{
+		"select v1+1 from comp_vector_index_t0 order by vec_distance(vector_column, '[50,50]') limit 5": "its vector index takes another column for the vector",
+	}
 }
 
 // isQuery reports whether a statement changes nothing, by its first word that is no comment.
