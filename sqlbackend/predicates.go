@@ -311,23 +311,24 @@ func (t *Table) likeOf(e *expression.Like, alias string) predicate.Expr {
 // beginsLike is "the column begins with text under its collation" in terms of a hidden key, which begins with the weights of the
 // column's characters; nil if there is none. LIKE compares character by character, as weights are made.
 func (t *tableInfo) beginsLike(column int, c sql.CollationID, text string) predicate.Expr {
-	if set := c.CharacterSet(); set != sql.CharacterSet_utf8mb4 && set != sql.CharacterSet_utf8mb3 {
+	set := c.CharacterSet()
+	if set != sql.CharacterSet_utf8mb4 && set != sql.CharacterSet_utf8mb3 || strings.TrimRight(text, " ") == "" {
 		return nil
 	}
-	weights, err := appendWeights(nil, c, text)
-	if err != nil || len(weights) <= 1 { // Why silent: a pattern that is no text is LIKE's to refuse
-		return nil
-	}
-	weights = weights[:len(weights)-1] // of the end
 	keys := []*keyMap{&t.key}
 	for i := range t.indexes {
 		keys = append(keys, &t.indexes[i].key)
 	}
 	for _, k := range keys {
-		if k.hidden >= 0 && len(k.parts) > 0 && k.parts[0].column == column && k.parts[0].length == 0 {
-			p, _ := predicate.HasPrefix(k.hidden, weights)
-			return p
+		if k.hidden < 0 || len(k.parts) == 0 || k.parts[0].column != column || k.parts[0].length > 0 {
+			continue
 		}
+		start, err := k.parts[0].append(nil, text)
+		if err != nil || len(start) < 2 || start[len(start)-1] != 0 { // Why silent: a pattern that is no text is LIKE's to refuse
+			return nil
+		}
+		p, _ := predicate.HasPrefix(k.hidden, start[:len(start)-1]) // without the end of the text
+		return p
 	}
 	return nil
 }
