@@ -107,6 +107,11 @@ func checkAssignment(ctx *sql.Context, e sql.Expression) (sql.Expression, transf
 		return e, transform.SameTree, nil
 	}
 	typ := s.LeftChild.Type(ctx)
+	if types.IsTextOnly(typ) {
+		if text, changed := shownText(ctx, s.RightChild, false); changed {
+			return expression.NewSetField(s.LeftChild, text), transform.NewTree, nil
+		}
+	}
 	if _, done := s.RightChild.(*assigned); done || !sql.IsNumberType(typ) {
 		return e, transform.SameTree, nil
 	}
@@ -118,7 +123,7 @@ func checkAssignment(ctx *sql.Context, e sql.Expression) (sql.Expression, transf
 }
 
 // adjustAssignment is checkAssignment for UPDATE IGNORE.
-func adjustAssignment(_ *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+func adjustAssignment(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 	s, ok := e.(*expression.SetField)
 	if !ok {
 		return e, transform.SameTree, nil
@@ -127,7 +132,11 @@ func adjustAssignment(_ *sql.Context, e sql.Expression) (sql.Expression, transfo
 	if _, done := s.RightChild.(*adjusted); done || !ok {
 		return e, transform.SameTree, nil
 	}
-	return expression.NewSetField(s.LeftChild, &adjusted{Expression: s.RightChild, column: column}), transform.NewTree, nil
+	value := s.RightChild
+	if types.IsTextOnly(column.Type(ctx)) {
+		value, _ = shownText(ctx, value, false)
+	}
+	return expression.NewSetField(s.LeftChild, &adjusted{Expression: value, column: column}), transform.NewTree, nil
 }
 
 // adjusted is the value of an assignment, the nearest its column can hold.

@@ -196,9 +196,19 @@ func insertedLiterals(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIde
 	if err != nil {
 		return nil, transform.SameTree, err
 	}
-	if p, ok := source.(*plan.Project); ok && len(p.Projections) == len(schema) {
+	loose, adjusts := source.(*adjustedSource)
+	from := source
+	if adjusts {
+		from = loose.Child
+	}
+	if p, ok := from.(*plan.Project); ok && len(p.Projections) == len(schema) {
 		if selected := selectedDates(ctx, p, schema); selected != nil {
 			source, same = plan.NewProject(ctx, selected, p.Child), transform.NewTree
+			if adjusts {
+				if source, err = loose.WithChildren(ctx, source); err != nil {
+					return nil, transform.SameTree, err
+				}
+			}
 		}
 	}
 	if same {
@@ -216,10 +226,17 @@ func convertsFor(t sql.Type) convert {
 		return asDate
 	case types.IsBinaryType(t):
 		return asBytes
+	case types.IsTextOnly(t):
+		return asText
 	case t.Type() == query.Type_INT64, t.Type() == query.Type_UINT64:
 		return asLargeNumber
 	}
 	return nil
+}
+
+// asText is a value as the text it is shown as; false if the frontend makes the same one of it.
+func asText(ctx *sql.Context, e sql.Expression) (sql.Expression, bool) {
+	return shownText(ctx, e, false)
 }
 
 // asLargeNumber is a text of more digits than a BIGINT may have as the number it is, of which the frontend would make another one;
@@ -259,19 +276,24 @@ func converted(ctx *sql.Context, row []sql.Expression, given []convert) []sql.Ex
 }
 
 // selectedDates returns the projections of INSERT … SELECT, in which the frontend says that columns of the query are of the types
-// of the table's, with numbers for dates converted; nil if there are no dates.
+// of the table's, with numbers for dates and dates for texts converted; nil if there are none.
 func selectedDates(ctx *sql.Context, p *plan.Project, schema sql.Schema) []sql.Expression {
 	if _, done := p.Child.(*plan.Values); done {
 		return nil
 	}
 	var out []sql.Expression
+	selected := p.Child.Schema(ctx)
 	for i, e := range p.Projections {
-		if !types.IsTime(schema[i].Type) {
-			continue
-		}
-		by, ok := asDate(ctx, e)
-		if f, column := e.(*expression.GetField); !ok && column && f.Table() == "" {
-			by, ok = &dateNumber{e}, true
+		f, column := e.(*expression.GetField)
+		column = column && f.Table() == ""
+		by, ok := e, false
+		switch {
+		case types.IsTime(schema[i].Type):
+			if by, ok = asDate(ctx, e); !ok && column {
+				by, ok = &dateNumber{e}, true
+			}
+		case types.IsTextOnly(schema[i].Type) && column && f.Index() < len(selected):
+			by, ok = asText(ctx, expression.NewGetField(f.Index(), selected[f.Index()].Type, f.Name(), f.IsNullable(ctx)))
 		}
 		if ok {
 			if out == nil {

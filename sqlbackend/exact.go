@@ -1,6 +1,7 @@
 package sqlbackend
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/apd/v3"
@@ -55,20 +56,98 @@ func exactComparison(ctx *sql.Context, e sql.Expression) (sql.Expression, transf
 
 // textOperands gives functions of texts what is shown of their operands.
 func textOperands(ctx *sql.Context, e sql.Expression) (sql.Expression, bool, error) {
+	switch e := e.(type) {
+	case *expression.Case:
+		return textBranches(ctx, e)
+	case *function.If:
+		return textChoice(ctx, e)
+	case *expression.SetField:
+		if _, ok := e.LeftChild.(*expression.UserVar); ok && e.RightChild.Resolved() && types.IsTime(e.RightChild.Type(ctx)) { // which hold no dates
+			return expression.NewSetField(e.LeftChild, &timeText{e.RightChild}), true, nil
+		}
+	}
 	if !takesText(ctx, e) {
 		return e, false, nil
 	}
 	which := showsDigits
-	if f, ok := e.(sql.FunctionExpression); ok && (f.FunctionName() == "hex" || strings.HasPrefix(f.FunctionName(), "json_")) {
-		which = func(t sql.Type) bool { return showsDigits(t) && !sql.IsNumberType(t) } // which they have a form of their own for
+	if f, ok := e.(sql.FunctionExpression); ok { // some have a form of their own for numbers
+		switch name := strings.ToLower(f.FunctionName()); {
+		case name == "hex":
+			which = func(t sql.Type) bool { return showsDigits(t) && !sql.IsNumberType(t) }
+		case name == "greatest", name == "least", name == "field":
+			which = types.IsTime
+		case strings.HasPrefix(name, "json_"):
+			which = func(t sql.Type) bool {
+				return isTimeType(t) || types.IsDateType(t) || types.IsTime(t) && timeDigits(t) > 0
+			}
+		}
 	}
 	return hideTimes(ctx, e, which, func(c sql.Expression) sql.Expression { return &timeText{c} })
+}
+
+func isInterval(e sql.Expression) bool {
+	_, ok := e.(*expression.Interval)
+	return ok
+}
+
+// textBranches is a CASE whose results are texts with what is shown of them.
+func textBranches(ctx *sql.Context, c *expression.Case) (sql.Expression, bool, error) {
+	if !types.IsTextOnly(c.Type(ctx)) {
+		return c, false, nil
+	}
+	shown := *c
+	shown.Branches = slices.Clone(c.Branches)
+	changed := false
+	for i, b := range c.Branches {
+		shown.Branches[i].Value, changed = shownText(ctx, b.Value, changed)
+	}
+	if c.Else != nil {
+		shown.Else, changed = shownText(ctx, c.Else, changed)
+	}
+	if !changed {
+		return c, false, nil
+	}
+	return &shown, true, nil
+}
+
+// textChoice is IF of texts with what is shown of them.
+func textChoice(ctx *sql.Context, e *function.If) (sql.Expression, bool, error) {
+	if !types.IsTextOnly(e.Type(ctx)) {
+		return e, false, nil
+	}
+	children, changed := slices.Clone(e.Children()), false
+	for i := 1; i < len(children); i++ { // after the condition
+		children[i], changed = shownText(ctx, children[i], changed)
+	}
+	if !changed {
+		return e, false, nil
+	}
+	n, err := e.WithChildren(ctx, children...)
+	return n, true, err
+}
+
+// shownText is a value as the text it is shown as, where the frontend would make another one of it; changed is true then.
+func shownText(ctx *sql.Context, e sql.Expression, changed bool) (sql.Expression, bool) {
+	if !e.Resolved() || !showsDigits(e.Type(ctx)) {
+		return e, changed
+	}
+	return &timeText{e}, true
 }
 
 func exactTimes(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 	switch e.(type) {
 	case *expression.Arithmetic, *expression.Div, *expression.IntDiv, *expression.Mod, *expression.UnaryMinus, *negated, *exactSum, *exactAverage:
-		numbers, changed, err := hideTimes(ctx, e, isTimeType, func(c sql.Expression) sql.Expression { return &timeNumber{c} })
+		number := func(c sql.Expression) sql.Expression {
+			if isTimeType(c.Type(ctx)) {
+				return &timeNumber{c}
+			}
+			return &dateValue{c}
+		}
+		which := func(t sql.Type) bool { return isTimeType(t) || types.IsTime(t) }
+		if slices.ContainsFunc(e.Children(), isInterval) {
+			which = isTimeType
+		}
+		numbers, changed, err := hideTimes(ctx, e, which, number)
 		if err != nil {
 			return nil, transform.SameTree, err
 		}

@@ -29,6 +29,9 @@ const (
 
 // finishTree makes of a parsed statement what the rest of the package expects of one. text is what was parsed.
 func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlparser.Statement {
+	if s, ok := stmt.(*sqlparser.Insert); ok {
+		nameInserted(ctx, s)
+	}
 	switch {
 	case isQuery(stmt):
 		finishExpressions(ctx, stmt, text)

@@ -221,7 +221,9 @@ func (d *dateValue) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 		n = n*1_000_000 + int64(at.Hour())*10_000 + int64(at.Minute())*100 + int64(at.Second())
 	}
 	if digits := timeDigits(typ); digits > 0 {
-		return sql.DecimalRound(apd.New(n*1_000_000+int64(at.Nanosecond())/1000, -types.MaxDatetimePrecision), int32(digits))
+		micros := new(apd.BigInt).Mul(apd.NewBigInt(n), apd.NewBigInt(1_000_000)) // more than an int64 has digits
+		micros.Add(micros, apd.NewBigInt(int64(at.Nanosecond())/1000))
+		return sql.DecimalRound(apd.NewWithBigInt(micros, -types.MaxDatetimePrecision), int32(digits))
 	}
 	return n, nil
 }

@@ -436,7 +436,15 @@ func newAssignment(_ *sql.Context, args ...sql.Expression) (sql.Expression, erro
 			if v, err = sql.UnwrapAny(ctx, v); err != nil {
 				return nil, err
 			}
-			set := func() { err = ctx.SetUserVariable(ctx, literalText(args[0]), v, args[1].Type(ctx)) }
+			kept, typ := v, args[1].Type(ctx)
+			if types.IsTime(typ) && v != nil { // variables hold no dates
+				shown, err := typ.SQL(ctx, nil, v)
+				if err != nil {
+					return nil, err
+				}
+				kept, typ = shown.ToString(), types.Text
+			}
+			set := func() { err = ctx.SetUserVariable(ctx, literalText(args[0]), kept, typ) }
 			if once != nil {
 				once.Do(set)
 			} else {

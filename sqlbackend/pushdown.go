@@ -1,6 +1,7 @@
 package sqlbackend
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -64,7 +65,38 @@ func pushOnce(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, e
 		return nil, transform.SameTree, err
 	}
 	n, rows, err := exactRows(ctx, n)
-	return n, pushed && rows, err
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
+	if !pushed {
+		c.stmt.built = n.Schema(ctx)
+	}
+	return n, pushed && rows, nil
+}
+
+// Retype is the schema of a result in which columns that have become texts are such: some functions of texts are of the type of
+// their operand, and the frontend asked before that was made a text (see timeText).
+func (c *Conn) Retype(schema sql.Schema) sql.Schema {
+	built := c.stmt.built
+	if len(built) != len(schema) {
+		return schema
+	}
+	var out sql.Schema
+	for i, col := range built {
+		if !types.IsTextOnly(col.Type) || types.IsTextOnly(schema[i].Type) {
+			continue
+		}
+		if out == nil {
+			out = slices.Clone(schema)
+		}
+		text := *schema[i]
+		text.Type = col.Type
+		out[i] = &text
+	}
+	if out == nil {
+		return schema
+	}
+	return out
 }
 
 func pushFilter(ctx *sql.Context, f *plan.Filter, anyOrder bool) (sql.Node, transform.TreeIdentity, error) {

@@ -223,6 +223,7 @@ func (c *client) exec(ctx context.Context, stmt string) (sch sql.Schema, rows []
 	if err != nil {
 		return nil, nil, err
 	}
+	sch = c.session.Retype(sch) // as the handler does
 	for {
 		row, err := it.Next(sctx)
 		if errors.Is(err, io.EOF) {

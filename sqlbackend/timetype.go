@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -330,12 +331,19 @@ func takesText(ctx *sql.Context, e sql.Expression) bool {
 	switch e := e.(type) {
 	case *expression.Convert:
 		return types.IsText(e.Type(ctx))
-	case *expression.Like:
+	case *expression.Like, *function.Quote:
 		return true
+	case *function.IfNull, *function.Coalesce:
+		return types.IsTextOnly(e.Type(ctx)) // one operand is a text, so all are
 	case sql.FunctionExpression:
-		switch e.FunctionName() {
-		case "concat", "concat_ws", "substring", "substr", "mid", "left", "right", "length", "char_length", "upper", "lower",
-			"replace", "lpad", "rpad", "trim", "reverse", "quote", "hex", "md5", "group_concat", "json_object", "json_array":
+		switch strings.ToLower(e.FunctionName()) {
+		case "greatest", "least", "field":
+			return slices.ContainsFunc(e.Children(), func(c sql.Expression) bool { return c.Resolved() && types.IsTextOnly(c.Type(ctx)) })
+		case "concat", "concat_ws", "concat_with_separator", "substring", "substr", "mid", "left", "right", "length", "char_length", "character_length",
+			"octet_length", "bit_length", "upper", "lower", "ucase", "lcase", "replace", "insert", "lpad", "rpad", "trim", "ltrim", "rtrim",
+			"reverse", "repeat", "quote", "hex", "ascii", "ord", "soundex", "instr", "locate", "position", "substring_index", "find_in_set",
+			"elt", "strcmp", "md5", "sha", "sha1", "sha2", "crc32", "to_base64", "group_concat", "regexp_like", "regexp_replace",
+			"regexp_substr", "regexp_instr", "str_to_date", "json_object", "json_array", "json_arrayagg", "json_objectagg":
 			return true
 		}
 	}
@@ -348,9 +356,10 @@ func isTimeType(t sql.Type) bool {
 	return ok
 }
 
-// showsDigits recognises types whose values the frontend makes texts of with another number of digits than they have.
+// showsDigits recognises types whose values the frontend makes other texts of than they are shown as: with another number of digits,
+// or dates with a time.
 func showsDigits(t sql.Type) bool {
-	return isTimeType(t) || isShownNumber(t) || types.IsFloat(t) || (types.IsDatetimeType(t) || types.IsTimestampType(t)) && timeDigits(t) > 0
+	return isTimeType(t) || isShownNumber(t) || types.IsFloat(t) || types.IsTime(t)
 }
 
 // hideTimes puts what by returns in place of operands of some types, see timeType; false if there is none.

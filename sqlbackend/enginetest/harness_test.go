@@ -390,6 +390,9 @@ func (q *queryEngine) QueryWithBindings(ctx *sql.Context, text string, parsed sq
 		}
 		return nil, nil, nil, err
 	}
+	if c, ok := ctx.Session.(*sqlbackend.Conn); ok {
+		s = c.Retype(s) // as the wire handler does
+	}
 	return s, &guardedIter{RowIter: it, end: end, schema: s, quiet: q.quiet}, f, nil
 }
 

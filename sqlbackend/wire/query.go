@@ -144,6 +144,11 @@ type replanner interface {
 	AwaitBusy(ctx *sql.Context, err error) (bool, error)
 }
 
+// retyper is a session that knows better than the frontend of which types the columns of a result are.
+type retyper interface {
+	Retype(sql.Schema) sql.Schema
+}
+
 // plan runs the frontend up to the first row.
 func (h *Handler) plan(ctx *sql.Context, query string, stmt sqlparser.Statement, bindings map[string]sqlparser.Expr) (sql.Schema, sql.RowIter, error) {
 	for {
@@ -151,6 +156,9 @@ func (h *Handler) plan(ctx *sql.Context, query string, stmt sqlparser.Statement,
 		flags.Set(sql.QFlagDeferProjections)
 		schema, iter, _, err := h.engine.QueryWithBindings(ctx, query, stmt, bindings, flags)
 		if err == nil {
+			if r, ok := ctx.Session.(retyper); ok {
+				schema = r.Retype(schema)
+			}
 			return schema, iter, nil
 		}
 		r, ok := ctx.Session.(replanner)
