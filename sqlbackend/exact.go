@@ -85,6 +85,11 @@ func textOperands(ctx *sql.Context, e sql.Expression) (sql.Expression, bool, err
 	return hideTimes(ctx, e, which, func(c sql.Expression) sql.Expression { return &timeText{c} })
 }
 
+func isAggregation(e sql.Expression) bool {
+	_, ok := e.(sql.Aggregation)
+	return ok
+}
+
 func isInterval(e sql.Expression) bool {
 	_, ok := e.(*expression.Interval)
 	return ok
@@ -144,7 +149,7 @@ func exactTimes(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.T
 			return &dateValue{c}
 		}
 		which := func(t sql.Type) bool { return isTimeType(t) || types.IsTime(t) }
-		if slices.ContainsFunc(e.Children(), isInterval) {
+		if isAggregation(e) || slices.ContainsFunc(e.Children(), isInterval) { // the order of a window is among the operands of the former
 			which = isTimeType
 		}
 		numbers, changed, err := hideTimes(ctx, e, which, number)
