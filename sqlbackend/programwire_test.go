@@ -107,8 +107,10 @@ func TestStoredFunctions(t *testing.T) {
 		}
 		_, err := db.Exec(q)
 		require.Equal(t, number, errorNumber(err), "%s: %v", q, err)
+		if number == 1792 {
+			run(t, db, "ROLLBACK")
+		}
 	}
-	run(t, db, "ROLLBACK")
 
 	// An error behind a function takes back what it wrote, and nothing else of the transaction.
 	run(t, db, "BEGIN", "INSERT INTO log VALUES (100)")
