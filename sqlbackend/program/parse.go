@@ -82,7 +82,6 @@ type names struct {
 	label      string
 	loop       bool
 	handler    bool // the body of a handler: labels around it are out of reach
-	inner      bool // not a block of its own: names are declared around it
 	variables  map[string]sql.Type
 	conditions map[string]conditionValue
 	cursors    map[string]bool
