@@ -187,7 +187,7 @@ func (c *tableCheck) sample(rec arrow.RecordBatch) {
 		c.samples = make([][]any, rec.NumCols())
 	}
 	for i, col := range rec.Columns() {
-		if !comparable(col.DataType()) {
+		if !predicable(col.DataType()) {
 			continue
 		}
 		for row := 0; row < int(rec.NumRows()) && len(c.samples[i]) < samplesMax; row += sampleEvery {
@@ -198,8 +198,8 @@ func (c *tableCheck) sample(rec arrow.RecordBatch) {
 	}
 }
 
-// comparable reports whether a predicate can name values of a type: not vectors.
-func comparable(t arrow.DataType) bool {
+// predicable reports whether a predicate can name values of a type: not vectors.
+func predicable(t arrow.DataType) bool {
 	return arrowx.Supported(t) && t.ID() != arrow.FIXED_SIZE_LIST
 }
 
@@ -207,7 +207,7 @@ func comparable(t arrow.DataType) bool {
 // column with a scan.
 func (c *tableCheck) pruning() error {
 	for column, values := range c.samples {
-		if !comparable(c.tbl.Schema.Field(column).Type) {
+		if !predicable(c.tbl.Schema.Field(column).Type) {
 			continue
 		}
 		for _, filter := range []predicate.Expr{predicate.In{Column: column, Values: values}, predicate.IsNull{Column: column}} {
