@@ -153,6 +153,9 @@ func (a *adjusted) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
 	}
 	typ := a.column.Type(ctx)
 	near, warning := nearest(ctx, typ, v)
+	if v == nil && !a.column.IsNullable(ctx) {
+		near, warning = typ.Zero(), 1048
+	}
 	if warning != 0 {
 		warnAdjusted(ctx, warning, &sql.Column{Name: a.column.Name(), Type: typ}, v, 1)
 	}

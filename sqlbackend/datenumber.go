@@ -115,12 +115,12 @@ func datesFromNumbers(ctx *sql.Context, e sql.Expression) (sql.Expression, trans
 	return n, transform.NewTree, err
 }
 
-// comparedDates replaces literals that are dates next to columns of dates.
+// comparedDates replaces literals that are dates next to dates.
 func comparedDates(ctx *sql.Context, e sql.Expression, children []sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 	dated := false
 	for _, c := range children {
-		_, column := c.(*expression.GetField)
-		dated = dated || column && types.IsTime(c.Type(ctx))
+		_, literal := c.(*expression.Literal)
+		dated = dated || !literal && c.Resolved() && types.IsTime(c.Type(ctx))
 	}
 	if !dated {
 		return e, transform.SameTree, nil

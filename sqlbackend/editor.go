@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/engine"
 	"lancesql/internal/arrowx"
@@ -322,6 +323,9 @@ func (t *tableInfo) duplicateText(ctx *sql.Context, row sql.Row, index string) s
 func (t *Table) Truncate(ctx *sql.Context) (int, error) {
 	c := connOf(ctx)
 	if c.stmt.truncate {
+		if ddl, ok := c.stmt.marked.(*sqlparser.DDL); ok && !t.named(ctx, ddl.Table) { // the table below a view
+			return 0, sql.ErrTableNotFound.New(databaseOf(ctx, ddl.Table) + "." + ddl.Table.Name.String())
+		}
 		if err := c.implicitCommit(ctx); err != nil {
 			return 0, err
 		}
@@ -335,6 +339,11 @@ func (t *Table) Truncate(ctx *sql.Context) (int, error) {
 	}
 	c.stmt.current = true
 	return t.deleteAll(ctx)
+}
+
+// named reports whether a name in the running statement is this table's.
+func (t *Table) named(ctx *sql.Context, name sqlparser.TableName) bool {
+	return strings.EqualFold(name.Name.String(), t.info.entry.Name) && strings.EqualFold(databaseOf(ctx, name), t.info.entry.Database)
 }
 
 func (t *Table) deleteAll(ctx *sql.Context) (int, error) {

@@ -69,9 +69,9 @@ func textOperands(ctx *sql.Context, e sql.Expression) (sql.Expression, bool, err
 	if !takesText(ctx, e) {
 		return e, false, nil
 	}
-	which := showsDigits
+	which, name := showsDigits, ""
 	if f, ok := e.(sql.FunctionExpression); ok { // some have a form of their own for numbers
-		switch name := strings.ToLower(f.FunctionName()); {
+		switch name = strings.ToLower(f.FunctionName()); {
 		case name == "hex":
 			which = func(t sql.Type) bool { return showsDigits(t) && !sql.IsNumberType(t) }
 		case name == "greatest", name == "least", name == "field":
@@ -82,7 +82,7 @@ func textOperands(ctx *sql.Context, e sql.Expression) (sql.Expression, bool, err
 			}
 		}
 	}
-	return hideTimes(ctx, e, which, func(c sql.Expression) sql.Expression { return &timeText{c} })
+	return hideOperands(ctx, e, which, func(i int) bool { return isTextOperand(name, i) }, func(c sql.Expression) sql.Expression { return &timeText{c} })
 }
 
 func isAggregation(e sql.Expression) bool {
@@ -148,11 +148,14 @@ func exactTimes(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.T
 			}
 			return &dateValue{c}
 		}
-		which := func(t sql.Type) bool { return isTimeType(t) || types.IsTime(t) }
-		if isAggregation(e) || slices.ContainsFunc(e.Children(), isInterval) { // the order of a window is among the operands of the former
+		which, at := func(t sql.Type) bool { return isTimeType(t) || types.IsTime(t) }, func(int) bool { return true }
+		switch {
+		case isAggregation(e): // behind its operand stands the order of a window
+			at = func(i int) bool { return i == 0 }
+		case slices.ContainsFunc(e.Children(), isInterval):
 			which = isTimeType
 		}
-		numbers, changed, err := hideTimes(ctx, e, which, number)
+		numbers, changed, err := hideOperands(ctx, e, which, at, number)
 		if err != nil {
 			return nil, transform.SameTree, err
 		}

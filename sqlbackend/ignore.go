@@ -1,6 +1,7 @@
 package sqlbackend
 
 import (
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -178,8 +179,12 @@ func nearest(ctx *sql.Context, typ sql.Type, v any) (any, int) {
 	switch {
 	case sql.IsNumberType(typ) || types.IsDecimal(typ):
 		return nearestNumber(ctx, typ, v)
+	case types.IsBit(typ):
+		if t, ok := typ.(types.BitType_); ok {
+			return uint64(math.MaxUint64) >> (64 - t.NumberOfBits()), 1264
+		}
 	case types.IsTime(typ):
-		return types.ZeroTime, 1265
+		return nearestDate(ctx, typ, v), 1265
 	case types.IsTimespan(typ), isTimeType(typ):
 		c, _, err := typ.Convert(quiet(ctx), v)
 		if s, ok := c.(types.Timespan); ok && err == nil {
@@ -194,6 +199,24 @@ func nearest(ctx *sql.Context, typ sql.Type, v any) (any, int) {
 		return uint64(0), 1265
 	}
 	return v, 0
+}
+
+// dateAtStart is what a text that is no date may begin with.
+var dateAtStart = regexp.MustCompile(`^\s*(\d{1,4}[-/.:]\d{1,2}[-/.:]\d{1,2})(?:[ T](\d{1,2}:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?))?`)
+
+// nearestDate is the date, with its time if there is one, that a text begins with; else the zero date.
+func nearestDate(ctx *sql.Context, typ sql.Type, v any) any {
+	text, _ := v.(string)
+	m := dateAtStart.FindStringSubmatch(text)
+	if m == nil {
+		return types.ZeroTime
+	}
+	for _, begin := range []string{strings.TrimSpace(m[1] + " " + m[2]), m[1]} {
+		if d, in, err := typ.Convert(quiet(ctx), begin); err == nil && in == sql.InRange && d != nil {
+			return d
+		}
+	}
+	return types.ZeroTime
 }
 
 // asColumn is v as a value of a type, rounded where an assignment rounds.

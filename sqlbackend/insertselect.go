@@ -24,6 +24,10 @@ func nameInserted(ctx context.Context, s *sqlparser.Insert) {
 	if len(columns) == 0 {
 		return // the frontend says what is wrong
 	}
+	query, ok = named(ctx, query)
+	if !ok || s.With != nil {
+		return
+	}
 	if n := selectedColumns(query); n >= 0 && n != len(columns) {
 		s.OnDup = nil // the frontend refuses the statement, with another error for derived tables (1136)
 		return
@@ -38,18 +42,93 @@ func nameInserted(ctx context.Context, s *sqlparser.Insert) {
 	}
 }
 
-// selectedColumns is the number of columns of a query; negative if it selects all of some table.
-func selectedColumns(query sqlparser.SelectStatement) int {
-	s, ok := query.(*sqlparser.Select)
-	if !ok {
-		return -1
+// named is a query without `*`, for which the frontend forgets the names that a derived table gives its columns; false if it is not
+// known what stands behind one.
+func named(ctx context.Context, query sqlparser.SelectStatement) (sqlparser.SelectStatement, bool) {
+	switch q := query.(type) {
+	case *sqlparser.ParenSelect:
+		return named(ctx, q.Select)
+	case *sqlparser.SetOp:
+		left, ok := named(ctx, q.Left)
+		if !ok {
+			return query, false
+		}
+		out := *q
+		out.Left = left
+		return &out, true
+	case *sqlparser.Select:
+		var exprs sqlparser.SelectExprs
+		for _, e := range q.SelectExprs {
+			star, ok := e.(*sqlparser.StarExpr)
+			if !ok {
+				exprs = append(exprs, e)
+				continue
+			}
+			columns, ok := starColumns(ctx, q.From, star.TableName)
+			if !ok || q.With != nil { // which may hide a table
+				return query, false
+			}
+			exprs = append(exprs, columns...)
+		}
+		out := *q
+		out.SelectExprs = exprs
+		return &out, true
 	}
-	for _, e := range s.SelectExprs {
-		if _, ok := e.(*sqlparser.AliasedExpr); !ok {
-			return -1
+	return query, false
+}
+
+// starColumns are the columns behind `*`, or `t.*`; false if one of the tables is not one of the catalog, or a join merges columns.
+func starColumns(ctx context.Context, from sqlparser.TableExprs, of sqlparser.TableName) (sqlparser.SelectExprs, bool) {
+	var out sqlparser.SelectExprs
+	for _, t := range from {
+		switch t := t.(type) {
+		case *sqlparser.AliasedTableExpr:
+			table, ok := t.Expr.(sqlparser.TableName)
+			if !ok {
+				return nil, false
+			}
+			as := sqlparser.TableName{Name: t.As}
+			if t.As.IsEmpty() {
+				as = table
+			}
+			if !of.IsEmpty() && !strings.EqualFold(of.Name.String(), as.Name.String()) {
+				continue
+			}
+			columns := columnsAtParse(ctx, table)
+			if columns == nil {
+				return nil, false
+			}
+			for _, c := range columns {
+				out = append(out, &sqlparser.AliasedExpr{Expr: &sqlparser.ColName{Name: c, Qualifier: as}})
+			}
+		case *sqlparser.JoinTableExpr:
+			if len(t.Condition.Using) > 0 || strings.Contains(strings.ToLower(t.Join), "natural") {
+				return nil, false
+			}
+			columns, ok := starColumns(ctx, sqlparser.TableExprs{t.LeftExpr, t.RightExpr}, of)
+			if !ok {
+				return nil, false
+			}
+			out = append(out, columns...)
+		case *sqlparser.ParenTableExpr:
+			columns, ok := starColumns(ctx, t.Exprs, of)
+			if !ok {
+				return nil, false
+			}
+			out = append(out, columns...)
+		default:
+			return nil, false
 		}
 	}
-	return len(s.SelectExprs)
+	return out, len(out) > 0 || !of.IsEmpty()
+}
+
+// selectedColumns is the number of columns of a query without `*`; negative for one of several.
+func selectedColumns(query sqlparser.SelectStatement) int {
+	if s, ok := query.(*sqlparser.Select); ok {
+		return len(s.SelectExprs)
+	}
+	return -1
 }
 
 // asksInserted reports whether the assignments have VALUES(), and no column of another table than the one that is inserted into.
@@ -83,20 +162,22 @@ func columnsAtParse(ctx context.Context, name sqlparser.TableName) sqlparser.Col
 	if c == nil {
 		return nil
 	}
-	db := c.provider.catalog(sctx).Database(databaseOf(sctx, name))
-	if db == nil {
-		return nil
+	provider, database, table := c.provider, databaseOf(sctx, name), name.Name.String()
+	entry := c.temporary(sctx, database, table)
+	if entry != nil {
+		provider = c.temps.provider
+	} else if db := provider.catalog(sctx).Database(database); db != nil {
+		entry = db.Table(table)
 	}
-	entry := db.Table(name.Name.String())
 	if entry == nil {
 		return nil
 	}
-	info, err := c.provider.info(sctx, entry)
+	info, err := provider.info(sctx, entry)
 	if err != nil {
 		return nil
 	}
 	var columns sqlparser.Columns
-	for _, col := range newTable(c.provider, info).Schema(sctx) {
+	for _, col := range newTable(provider, info).Schema(sctx) {
 		if !col.HiddenSystem {
 			columns = append(columns, sqlparser.NewColIdent(col.Name))
 		}

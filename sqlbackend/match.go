@@ -288,10 +288,11 @@ func (m *matchAgainst) ask(ctx *sql.Context) (*fulltext.Query, *fulltext.Counts,
 	} else if query, err = fulltext.Natural("", m.fold); err != nil {
 		return nil, nil, err
 	}
-	counts, found, err := m.count(ctx, query)
-	if err == nil && strings.Contains(m.mode, "expansion") {
+	expands := strings.Contains(m.mode, "expansion")
+	counts, found, err := m.count(ctx, query, expands)
+	if err == nil && expands {
 		query = query.Widened(found)
-		counts, _, err = m.count(ctx, query)
+		counts, _, err = m.count(ctx, query, false)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -314,8 +315,8 @@ func (m *matchAgainst) parse(ctx *sql.Context, v any) (*fulltext.Query, error) {
 // widenedFrom is how many rows a search WITH QUERY EXPANSION takes words from.
 const widenedFrom = 20
 
-// count reads the columns of all rows. With an expansion it returns rows that the query finds.
-func (m *matchAgainst) count(ctx *sql.Context, q *fulltext.Query) (*fulltext.Counts, []*fulltext.Document, error) {
+// count reads the columns of all rows. For an expansion it returns rows that the query finds.
+func (m *matchAgainst) count(ctx *sql.Context, q *fulltext.Query, expands bool) (*fulltext.Counts, []*fulltext.Document, error) {
 	t := *m.table
 	t.lookup, t.filter, t.within, t.projection = nil, nil, nil, nil
 	for _, c := range m.columns {
@@ -335,7 +336,7 @@ func (m *matchAgainst) count(ctx *sql.Context, q *fulltext.Query) (*fulltext.Cou
 			return err
 		}
 		counts.Add(d)
-		if len(found) < widenedFrom && q.Finds(d) {
+		if expands && len(found) < widenedFrom && q.Finds(d) {
 			found = append(found, d)
 		}
 		return nil

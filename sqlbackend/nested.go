@@ -9,6 +9,7 @@ import (
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/engine/lock"
+	"lancesql/sqlbackend/program"
 	"lancesql/sqlbackend/wire"
 )
 
@@ -27,6 +28,11 @@ func (r statementRunner) QueryWithBindings(ctx *sql.Context, query string, parse
 		return r.StatementRunner.QueryWithBindings(ctx, query, parsed, bindings, flags)
 	}
 	it := &innerStatement{conn: c, inside: isInside(ctx)}
+	if it.inside {
+		if err := commits(parsed); err != nil {
+			return nil, nil, nil, err
+		}
+	}
 	it.enter()
 	defer it.leave()
 	if parsed != nil {
@@ -48,6 +54,16 @@ func (r statementRunner) QueryWithBindings(ctx *sql.Context, query string, parse
 		}
 		return nil, nil, nil, err
 	}
+}
+
+// commits returns the error of a statement that commits, of those inside another one; nil if it does not.
+func commits(stmt sqlparser.Statement) error {
+	if injected, ok := stmt.(sqlparser.InjectedStatement); ok {
+		if s, ok := injected.Statement.(*serverStatement); ok && (s.ddl || s.commits) {
+			return program.CommitFault()
+		}
+	}
+	return program.Commits(stmt)
 }
 
 // innerStatement is the rows of a statement inside another. While it works, the session knows about it and not about the

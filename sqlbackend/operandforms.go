@@ -211,11 +211,20 @@ func (d *dateValue) Type(ctx *sql.Context) sql.Type {
 // Eval implements sql.Expression.
 func (d *dateValue) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 	v, err := d.Expression.Eval(ctx, row)
-	at, ok := v.(time.Time)
-	if err != nil || !ok {
+	if err != nil || v == nil {
 		return nil, err
 	}
 	typ := d.Expression.Type(ctx)
+	at, ok := v.(time.Time)
+	if !ok { // functions of the frontend whose values are not of their type
+		if v, err = sql.UnwrapAny(ctx, v); err != nil {
+			return nil, err
+		}
+		converted, _, err := typ.Convert(ctx, v)
+		if at, ok = converted.(time.Time); err != nil || !ok {
+			return v, nil
+		}
+	}
 	n := dateDigits(at)
 	if !types.IsDateType(typ) {
 		n = n*1_000_000 + int64(at.Hour())*10_000 + int64(at.Minute())*100 + int64(at.Second())

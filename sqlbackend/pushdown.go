@@ -29,6 +29,12 @@ func PushDownRule(ctx *sql.Context, _ *analyzer.Analyzer, n sql.Node, _ *plan.Sc
 	if !n.Resolved() {
 		return n, transform.SameTree, nil
 	}
+	n, sources, err := changedSources(ctx, n, func(source sql.Node) (sql.Node, transform.TreeIdentity, error) {
+		return PushDownRule(ctx, nil, source, nil, nil, nil)
+	})
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
 	n, ordered, err := orderedChanges(ctx, n)
 	if err != nil {
 		return nil, transform.SameTree, err
@@ -45,12 +51,39 @@ func PushDownRule(ctx *sql.Context, _ *analyzer.Analyzer, n sql.Node, _ *plan.Sc
 		}
 		return pushFilter(ctx, f, anyOrder)
 	})
-	pushed = pushed && ordered && bound
+	pushed = pushed && ordered && bound && sources
 	if err != nil || plan.IsDDLNode(n) {
 		return n, pushed, err
 	}
 	n, exact, err := exactComparisons(ctx, n)
 	return n, pushed && exact, err
+}
+
+// changedSources applies f to the queries whose rows are inserted, in INSERT, REPLACE and CREATE TABLE … SELECT: they are not among
+// the children of a plan, and the frontend plans those of one table with its short list of rules.
+func changedSources(ctx *sql.Context, n sql.Node, f func(sql.Node) (sql.Node, transform.TreeIdentity, error)) (sql.Node, transform.TreeIdentity, error) {
+	return transform.Node(ctx, n, func(_ *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+		switch n := n.(type) {
+		case *plan.InsertInto:
+			if n.LiteralValueSource {
+				return n, transform.SameTree, nil
+			}
+			source, same, err := f(n.Source)
+			if err != nil || same {
+				return n, transform.SameTree, err
+			}
+			return n.WithSource(source), transform.NewTree, nil
+		case *plan.TableCopier:
+			source, same, err := f(n.Source)
+			if err != nil || same {
+				return n, transform.SameTree, err
+			}
+			copier := *n
+			copier.Source = source
+			return &copier, transform.NewTree, nil
+		}
+		return n, transform.SameTree, nil
+	})
 }
 
 // pushOnce applies PushDownRule to the root of a plan about to be built; later calls in the same statement do nothing.

@@ -1,6 +1,8 @@
 package sqlbackend
 
 import (
+	"slices"
+
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/plan"
@@ -15,7 +17,11 @@ type rowIn struct{ *plan.InSubquery }
 // exactRows puts rowIn and listedRow in place of the frontend's expressions, in a plan that is about to run. Why not before: the
 // frontend's checks know which of its own expressions may have rows as operands, and its planner which make ranges of an index.
 func exactRows(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
-	return transform.NodeExprsWithOpaque(ctx, n, func(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	n, sources, err := changedSources(ctx, n, func(source sql.Node) (sql.Node, transform.TreeIdentity, error) { return exactRows(ctx, source) })
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
+	n, rows, err := transform.NodeExprsWithOpaque(ctx, n, func(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 		switch e := e.(type) {
 		case *plan.InSubquery:
 			if left, ok := e.LeftChild.(expression.Tuple); ok && len(left) > 1 {
@@ -34,6 +40,7 @@ func exactRows(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, 
 		}
 		return e, transform.SameTree, nil
 	})
+	return n, rows && sources, err
 }
 
 // WithChildren implements sql.Expression.
@@ -47,8 +54,14 @@ func (in *rowIn) WithChildren(ctx *sql.Context, children ...sql.Expression) (sql
 
 // Eval implements sql.Expression.
 func (in *rowIn) Eval(ctx *sql.Context, row sql.Row) (any, error) {
-	found, err := in.InSubquery.Eval(ctx, row)
 	sub, ok := in.RightChild.(*plan.Subquery)
+	if ok && (!sameKinds(ctx, in.LeftChild, sub) || slices.ContainsFunc(in.LeftChild.(expression.Tuple), func(e sql.Expression) bool { return e.Type(ctx) == types.Null })) {
+		return in.compare(ctx, sub, row)
+	}
+	found, err := in.InSubquery.Eval(ctx, row)
+	if err != nil && ok { // a row that its hash cannot be made of; if the query fails, it does so again
+		return in.compare(ctx, sub, row)
+	}
 	if err != nil || found == true || !ok {
 		return found, err
 	}
@@ -84,6 +97,67 @@ func (in *rowIn) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 		return nil, nil
 	}
 	return false, nil
+}
+
+// compare is Eval value by value, for columns that are not of the types of what is compared with them: the frontend's hash converts
+// the row to those.
+func (in *rowIn) compare(ctx *sql.Context, sub *plan.Subquery, row sql.Row) (any, error) {
+	left := in.LeftChild.(expression.Tuple)
+	columns := sub.Query.Schema(ctx)
+	if len(left) != len(columns) {
+		return nil, sql.ErrInvalidOperandColumns.New(len(left), len(columns))
+	}
+	values := make([]sql.Expression, len(left))
+	for i, e := range left {
+		v, err := e.Eval(ctx, row)
+		if err != nil {
+			return nil, err
+		}
+		values[i] = expression.NewLiteral(v, e.Type(ctx))
+	}
+	rows, err := sub.EvalMultiple(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	unknown := false
+	for _, r := range rows {
+		right, ok := r.([]any)
+		if !ok || len(right) != len(values) {
+			continue
+		}
+		answer, err := equalRows(len(values), func(i int) (any, error) {
+			return expression.NewEquals(values[i], expression.NewLiteral(right[i], columns[i].Type)).Eval(ctx, nil)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if answer == true {
+			return true, nil
+		}
+		unknown = unknown || answer == nil
+	}
+	if unknown {
+		return nil, nil
+	}
+	return false, nil
+}
+
+// equalRows is whether all of so many comparisons hold; NULL if none fails and one is NULL.
+func equalRows(n int, equal func(i int) (any, error)) (any, error) {
+	var answer any = true
+	for i := range n {
+		v, err := equal(i)
+		if err != nil {
+			return nil, err
+		}
+		if v == false {
+			return false, nil
+		}
+		if v == nil {
+			answer = nil
+		}
+	}
+	return answer, nil
 }
 
 func hasNil(values []any) bool {
@@ -155,19 +229,9 @@ func (l *listedRow) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 	}
 	unknown := false
 	for _, equal := range l.rows {
-		var answer any = true
-		for _, e := range equal {
-			v, err := e.Eval(ctx, row)
-			if err != nil {
-				return nil, err
-			}
-			if v == false {
-				answer = false
-				break
-			}
-			if v == nil {
-				answer = nil
-			}
+		answer, err := equalRows(len(equal), func(i int) (any, error) { return equal[i].Eval(ctx, row) })
+		if err != nil {
+			return nil, err
 		}
 		if answer == true {
 			return true, nil

@@ -220,7 +220,8 @@ func (s *storedCall) String() string {
 	for i, a := range s.args {
 		texts[i] = a.String()
 	}
-	return s.function.name + "(" + strings.Join(texts, ",") + ")"
+	// Why the database: the frontend takes aggregates of the same text for one.
+	return s.function.database + "." + s.function.name + "(" + strings.Join(texts, ",") + ")"
 }
 
 // Type implements sql.Expression.

@@ -350,6 +350,27 @@ func takesText(ctx *sql.Context, e sql.Expression) bool {
 	return false
 }
 
+// isTextOperand reports whether the i-th operand of a function that takes texts is one: not a position, a length or a count.
+func isTextOperand(name string, i int) bool {
+	switch name {
+	case "substring", "substr", "mid", "left", "right", "repeat", "sha2":
+		return i == 0
+	case "locate", "position", "substring_index":
+		return i < 2
+	case "lpad", "rpad":
+		return i != 1
+	case "insert":
+		return i == 0 || i == 3
+	case "elt":
+		return i > 0
+	case "regexp_like", "regexp_instr", "regexp_substr":
+		return i < 2
+	case "regexp_replace":
+		return i < 3
+	}
+	return true
+}
+
 // isTimeType recognises TIME(n).
 func isTimeType(t sql.Type) bool {
 	_, ok := t.(timeType)
@@ -364,10 +385,15 @@ func showsDigits(t sql.Type) bool {
 
 // hideTimes puts what by returns in place of operands of some types, see timeType; false if there is none.
 func hideTimes(ctx *sql.Context, e sql.Expression, of func(sql.Type) bool, by func(sql.Expression) sql.Expression) (sql.Expression, bool, error) {
+	return hideOperands(ctx, e, of, func(int) bool { return true }, by)
+}
+
+// hideOperands does so for the operands in some places.
+func hideOperands(ctx *sql.Context, e sql.Expression, of func(sql.Type) bool, at func(i int) bool, by func(sql.Expression) sql.Expression) (sql.Expression, bool, error) {
 	var out []sql.Expression
 	children := e.Children()
 	for i, c := range children {
-		if c == nil || !c.Resolved() {
+		if c == nil || !c.Resolved() || !at(i) {
 			continue
 		}
 		if of(c.Type(ctx)) {

@@ -1,6 +1,7 @@
 package fulltext
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -231,9 +232,11 @@ func (p *booleanParser) quoted(next *part) error {
 		}
 	}
 	if digits > 0 {
-		if n, err := strconv.Atoi(p.rest[1 : digits+1]); err == nil && n > 0 {
-			next.near = n
+		n, err := strconv.Atoi(p.rest[1 : digits+1])
+		if err != nil { // more than any text has words
+			n = math.MaxInt
 		}
+		next.near = n
 		p.rest = p.rest[digits+1:]
 	}
 	return nil

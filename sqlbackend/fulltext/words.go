@@ -146,16 +146,24 @@ func (d *Document) phrase(keys []string) int {
 
 // near reports whether all words lie within so many words of one text, from the first to the last of them.
 func (d *Document) near(keys []string, distance int) bool {
+	wanted := make(map[string]bool, len(keys))
+	for _, k := range keys {
+		wanted[k] = true
+	}
 	for _, words := range d.texts {
-		for i := range words {
-			missing := make(map[string]bool, len(keys))
-			for _, k := range keys {
-				missing[k] = true
+		inside := make(map[string]int, len(wanted)) // how often each is among the last words, as many as the distance
+		for i, w := range words {
+			if wanted[w.Key] {
+				inside[w.Key]++
 			}
-			for _, w := range words[i:min(i+distance, len(words))] {
-				delete(missing, w.Key)
+			if i >= distance {
+				if first := words[i-distance].Key; inside[first] > 1 {
+					inside[first]--
+				} else {
+					delete(inside, first)
+				}
 			}
-			if len(missing) == 0 {
+			if len(inside) == len(wanted) {
 				return true
 			}
 		}

@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -52,8 +53,8 @@ func (c *Call) failed(ctx *sql.Context, err error, sc *scope) (flow, error) {
 	return c.handle(ctx, cond, h, owner)
 }
 
-// warned runs the handler for the last of the warnings of a statement that has one.
-func (c *Call) warned(ctx *sql.Context, sc *scope) (flow, error) {
+// warned runs the handler for the last of the warnings of a statement that has one; before are those there were already.
+func (c *Call) warned(ctx *sql.Context, before []*sql.Warning, sc *scope) (flow, error) {
 	warnings := c.env.Warnings()
 	c.last = nil
 	for i := len(warnings) - 1; i >= 0; i-- {
@@ -64,6 +65,9 @@ func (c *Call) warned(ctx *sql.Context, sc *scope) (flow, error) {
 		c.last = append(c.last, &condition{number: w.Code, state: state, text: w.Message, warning: true, note: note})
 	}
 	for i := len(c.last) - 1; i >= 0; i-- {
+		if slices.Contains(before, warnings[len(warnings)-1-i]) {
+			continue
+		}
 		if h, owner := sc.find(c.last[i]); h != nil {
 			return c.handle(ctx, c.last[i], h, owner)
 		}

@@ -197,6 +197,28 @@ func bound[T sqlparser.SQLNode](stmt T, sc *scope) T {
 	})
 }
 
+// boundQuery is bound for statements. A variable in LIMIT that is NULL is none: the frontend wants numbers there.
+func boundQuery(stmt sqlparser.Statement, sc *scope) sqlparser.Statement {
+	out := bound(stmt, sc)
+	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		l, ok := n.(*sqlparser.Limit)
+		if !ok || l == nil {
+			return true, nil
+		}
+		for _, e := range []*sqlparser.Expr{&l.Offset, &l.Rowcount} { // of the copy: a name has been replaced
+			injected, ok := (*e).(sqlparser.InjectedExpr)
+			if !ok {
+				continue
+			}
+			if l, ok := injected.Expression.(*expression.Literal); ok && l.Value() == nil {
+				*e = sqlparser.NewIntVal([]byte("0"))
+			}
+		}
+		return true, nil
+	}, out)
+	return out
+}
+
 // boundCall is bound for CALL: an argument that is a variable stays one.
 func boundCall(call *sqlparser.Call, sc *scope) *sqlparser.Call {
 	out := *call

@@ -166,13 +166,10 @@ func (p *parser) allowed(stmt sqlparser.Statement, cursor bool) {
 	if p.kind != Function {
 		return
 	}
+	if err := Commits(stmt); err != nil {
+		p.wrong(err)
+	}
 	switch s := stmt.(type) {
-	case *sqlparser.Begin, *sqlparser.Commit, *sqlparser.Rollback, *sqlparser.AlterTable, *sqlparser.DBDDL:
-		p.wrong(commitFault())
-	case *sqlparser.DDL:
-		if !s.Temporary {
-			p.wrong(commitFault())
-		}
 	case *sqlparser.Prepare, *sqlparser.Execute, *sqlparser.Deallocate:
 		p.wrong(fault(1336, "Dynamic SQL is not allowed in stored function or trigger"))
 	case *sqlparser.Show, *sqlparser.Explain:
@@ -184,7 +181,28 @@ func (p *parser) allowed(stmt sqlparser.Statement, cursor bool) {
 	}
 }
 
-func commitFault() error {
+// Commits returns the error of a statement that would commit the transaction of the statement a function or trigger belongs to; nil if
+// it does not. Procedures that functions call are asked when they run.
+func Commits(stmt sqlparser.Statement) error {
+	switch s := stmt.(type) {
+	case *sqlparser.Begin, *sqlparser.Commit, *sqlparser.Rollback, *sqlparser.AlterTable, *sqlparser.DBDDL:
+		return CommitFault()
+	case *sqlparser.DDL:
+		if !s.Temporary {
+			return CommitFault()
+		}
+	case *sqlparser.Set:
+		for _, e := range s.Exprs {
+			if name := strings.ToLower(e.Name.Name.String()); e.Scope != sqlparser.SetScope_User && name == "autocommit" {
+				return fault(1445, "Not allowed to set autocommit from a stored function or trigger")
+			}
+		}
+	}
+	return nil
+}
+
+// CommitFault is the error of a commit inside a function or trigger.
+func CommitFault() error {
 	return fault(1422, "Explicit or implicit commit is not allowed in stored function or trigger.")
 }
 

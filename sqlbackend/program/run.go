@@ -90,6 +90,11 @@ func (c *Call) list(ctx *sql.Context, list []statement, sc *scope) (flow, error)
 		if err := ctx.Err(); err != nil {
 			return flow{}, unhandled{err}
 		}
+		var before []*sql.Warning // which an expression leaves as they are
+		watched := simple(s) && sc.handlesWarnings()
+		if watched {
+			before = c.env.Warnings()
+		}
 		f, err := c.statement(ctx, s, sc)
 		var u unhandled
 		switch {
@@ -97,8 +102,8 @@ func (c *Call) list(ctx *sql.Context, list []statement, sc *scope) (flow, error)
 			return flow{}, err
 		case err != nil:
 			f, err = c.failed(ctx, err, sc)
-		case f.kind == next && simple(s) && sc.handlesWarnings():
-			f, err = c.warned(ctx, sc)
+		case f.kind == next && watched:
+			f, err = c.warned(ctx, before, sc)
 		}
 		if err != nil || f.kind != next {
 			return f, err
@@ -265,7 +270,7 @@ func (c *Call) query(ctx *sql.Context, q *query, sc *scope) (err error) {
 	case q.call:
 		stmt = boundCall(stmt.(*sqlparser.Call), sc)
 	case q.names:
-		stmt = bound(stmt, sc)
+		stmt = boundQuery(stmt, sc)
 	}
 	if len(q.into) == 0 {
 		c.counts, err = c.env.Send(ctx, stmt)
@@ -344,7 +349,7 @@ func (c *Call) open(ctx *sql.Context, name string, sc *scope) error {
 	q := owner.block.cursors[name]
 	stmt := q.stmt
 	if q.names {
-		stmt = bound(stmt, sc)
+		stmt = boundQuery(stmt, owner)
 	}
 	cur, held := &cursor{}, 0
 	_, err := c.env.Run(ctx, stmt, func(s sql.Schema, row sql.Row) error {
