@@ -19,7 +19,7 @@ import (
 // Engine is one open data directory. All methods are safe for concurrent use.
 //
 // Immutable after Open: cfg, store, log, clock, keys, locks, jobs, catalog, journal, release, tableOptionsOf. Own
-// synchronisation: views, seq, commits, counters, behind, fresh, stalls. tablesMu guards tables, reclaimed and wasOpen. failed is
+// synchronisation: views, seq, commits, writers, counters, behind, fresh, stalls. tablesMu guards tables, reclaimed and wasOpen. failed is
 // set once, by the first durability error, and stops all later commits.
 type Engine struct {
 	cfg     Config
@@ -29,6 +29,7 @@ type Engine struct {
 	keys    *pkstore.Store
 	pages   *store.Cache // of index files, over all tables
 	account account
+	writers writers
 	locks   *lock.Manager
 	jobs    *sched.Scheduler
 	catalog *catalogStore

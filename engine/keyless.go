@@ -9,7 +9,6 @@ import (
 	"lancesql/internal/arrowx"
 	"lancesql/internal/errs"
 	"lancesql/internal/rowkey"
-	"lancesql/lsm"
 )
 
 // A table without a primary key is append-only: transactions add rows and read them, and nothing else. The write set
@@ -28,7 +27,7 @@ func (t *Txn) append(ctx context.Context, ot *openTable, key rowkey.Key, row arr
 	if err := t.lockTable(ctx, ot.entry, lock.IX, false); err != nil {
 		return err
 	}
-	return t.overlay.write(ot.entry, key, row, lsm.Place{})
+	return t.overlay.write(ot.entry, key, overlayOp{row: row})
 }
 
 // changeable is writable for a statement that changes rows. errs.ErrUnsupported for a table without a key.

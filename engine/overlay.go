@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"lancesql/internal/arrowx"
@@ -15,8 +16,11 @@ import (
 // overlay is a transaction's own writes, by table and key, each operation under the mark at which it was made.
 //
 // Invariant: the operations of one key are in ascending mark order; log lists every operation in mark order,
-// so that a rollback truncates from the end.
+// so that a rollback truncates from the end. Only the transaction changes it, and reads it without mu; others read its
+// uncommitted insertions under mu (see inserted).
 type overlay struct {
+	mu      sync.Mutex
+	writers *writers      // where others find the overlay by the tables it writes to; nil: nobody looks
 	next    Mark          // mark of the next operation; marks start at 1
 	bytes   int64         // what the operations hold, estimated
 	limit   int64         // most bytes; 0 = none
@@ -35,11 +39,12 @@ type tableOverlay struct {
 }
 
 // overlayOp is one write; a nil row deletes the key. found is what was stored under the key, if the writer has looked
-// since it holds the key's lock.
+// since it holds the key's lock. absent is set if it has and nothing was.
 type overlayOp struct {
-	mark  Mark
-	row   arrowx.Row
-	found lsm.Place
+	mark   Mark
+	row    arrowx.Row
+	found  lsm.Place
+	absent bool
 }
 
 type overlayRef struct {
@@ -50,13 +55,15 @@ type overlayRef struct {
 // mark is the position after the last write.
 func (o *overlay) mark() Mark { return o.next }
 
-// write adds an operation; errs.ErrLimit if the transaction holds too much then, and nothing is added.
-func (o *overlay) write(t *TableEntry, k rowkey.Key, row arrowx.Row, stored lsm.Place) error {
-	size := operationBytes(k, row)
+// write adds an operation, whose mark it sets; errs.ErrLimit if the transaction holds too much then, and nothing is added.
+func (o *overlay) write(t *TableEntry, k rowkey.Key, op overlayOp) error {
+	size := operationBytes(k, op.row)
 	if o.limit > 0 && o.bytes+size > o.limit {
 		return fmt.Errorf("transaction holds %d MiB of changes, the most it may: %w", o.limit>>20, errs.ErrLimit)
 	}
 	o.charge(size)
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.tables == nil {
 		o.tables = make(map[TableID]*tableOverlay)
 	}
@@ -64,9 +71,11 @@ func (o *overlay) write(t *TableEntry, k rowkey.Key, row arrowx.Row, stored lsm.
 	if to == nil {
 		to = &tableOverlay{entry: t, keys: make(map[rowkey.Key][]overlayOp)}
 		o.tables[t.ID] = to
+		o.writers.add(t.ID, o)
 	}
 	o.next++
-	to.keys[k] = append(to.keys[k], overlayOp{mark: o.next, row: row, found: stored})
+	op.mark = o.next
+	to.keys[k] = append(to.keys[k], op)
 	if len(t.Indexes) > 0 {
 		to.fresh = append(to.fresh, k)
 	}
@@ -109,6 +118,8 @@ func newestOp(ops []overlayOp, upTo Mark) (overlayOp, bool) {
 
 // rollbackTo undoes every write made after m.
 func (o *overlay) rollbackTo(m Mark) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for o.next > m {
 		ref := o.log[len(o.log)-1]
 		o.log = o.log[:len(o.log)-1]
@@ -133,7 +144,27 @@ func (o *overlay) charge(n int64) {
 
 func (o *overlay) clear() {
 	o.charge(-o.bytes)
-	*o = overlay{next: o.next, limit: o.limit, account: o.account}
+	for id := range o.tables {
+		o.writers.remove(id, o)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tables, o.log = nil, nil
+}
+
+// inserted lists the rows that the transaction has put where none was, and that no other one sees yet, by key. Others call it.
+func (o *overlay) inserted(id TableID, wanted func(rowkey.Key) bool, into map[rowkey.Key]arrowx.Row) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	to := o.tables[id]
+	if to == nil || to.dropped {
+		return
+	}
+	for k, ops := range to.keys {
+		if last := ops[len(ops)-1]; ops[0].absent && last.row != nil && wanted(k) {
+			into[k] = last.row
+		}
+	}
 }
 
 // dirty lists the tables with at least one write.

@@ -32,6 +32,9 @@ const (
 	Consistent ReadKind = iota
 	// Current reads use a fresh view of the statement: locking statements and DML.
 	Current
+	// Locking reads are Current ones that also return rows which other transactions have inserted and not committed: they
+	// are to be waited for. Each row is to be locked by LockRow, which says what it is by then.
+	Locking
 )
 
 // TxnOptions configures Begin; the zero value is REPEATABLE READ, read-write, the configured lock wait.
@@ -96,7 +99,7 @@ func (e *Engine) Begin(o TxnOptions) *Txn {
 }
 
 func (e *Engine) begin(o TxnOptions, owner *lock.Owner) *Txn {
-	t := &Txn{e: e, opts: o, owner: owner, overlay: overlay{limit: e.cfg.TxnBytes, account: &e.account.writeSets}}
+	t := &Txn{e: e, opts: o, owner: owner, overlay: overlay{limit: e.cfg.TxnBytes, account: &e.account.writeSets, writers: &e.writers}}
 	t.SetLockWait(o.LockWait, o.MetaWait)
 	return t
 }

@@ -74,8 +74,8 @@ func (t *Txn) LockUnique(ctx context.Context, tbl *TableEntry, i int, value rowk
 	return t.LockKey(ctx, tbl, indexLock(i, value), mode, noWait)
 }
 
-// LockRow is LockKey for a row that a scan at the view seq returned. It returns the columns of the row as it is now;
-// changed is false, and row nil, if that is what the scan returned; gone is true if there is no such row any more.
+// LockRow is LockKey for a row that a scan returned, seq being what its SeqOf says. It returns the columns of the row as it is
+// now; changed is false, and row nil, if that is what the scan returned; gone is true if there is no such row any more.
 func (t *Txn) LockRow(ctx context.Context, tbl *TableEntry, key rowkey.Key, mode lock.Mode, noWait bool, seq uint64, columns []int) (row arrowx.Row, changed, gone bool, err error) {
 	if err := t.LockKey(ctx, tbl, key, mode, noWait); err != nil {
 		return nil, false, false, err
@@ -87,9 +87,11 @@ func (t *Txn) LockRow(ctx context.Context, tbl *TableEntry, key rowkey.Key, mode
 	if err != nil {
 		return nil, false, false, err
 	}
-	same, err := t.unchanged(ctx, ot, key, seq)
-	if err != nil || same {
-		return nil, false, false, err
+	if seq > 0 {
+		same, err := t.unchanged(ctx, ot, key, seq)
+		if err != nil || same {
+			return nil, false, false, err
+		}
 	}
 	row, stored, err := t.e.currentRow(ctx, ot, key, columns)
 	return row, true, !stored.Live(), err

@@ -15,7 +15,7 @@ import (
 // viewFor returns the view a read of kind k uses, taking it if this is the first such read.
 func (t *Txn) viewFor(k ReadKind) *view {
 	perStatement := t.opts.Isolation == ReadCommitted || t.opts.Isolation == ReadUncommitted
-	if k == Current || perStatement {
+	if k != Consistent || perStatement {
 		if t.stmt == nil {
 			t.stmt = t.e.views.register(&t.e.seq)
 		}
@@ -29,11 +29,15 @@ func (t *Txn) viewFor(k ReadKind) *view {
 
 // Scan reads the table at the view of k plus own writes made before the running statement began.
 func (t *Txn) Scan(ctx context.Context, tbl *TableEntry, k ReadKind, spec lsm.ScanSpec) (arrowx.BatchReader, error) {
+	var others map[rowkey.Key]arrowx.Row
+	if k == Locking {
+		others = t.uncommitted(tbl, spec) // before the view is taken: what is committed in between is in both
+	}
 	ot, v, snap, err := t.snapshot(ctx, tbl, k)
 	if err != nil {
 		return nil, err
 	}
-	r, err := snap.Scan(ctx, spec, t.own(tbl))
+	r, err := snap.Scan(ctx, spec, withUncommitted(t.own(tbl), others))
 	if err != nil {
 		snap.Release()
 		if t.e.follow != nil {
@@ -45,7 +49,7 @@ func (t *Txn) Scan(ctx context.Context, tbl *TableEntry, k ReadKind, spec lsm.Sc
 		r = &followedReader{BatchReader: r, ctx: ctx, ot: ot}
 	}
 	t.e.views.retain(v)
-	return &scanReader{inner: r, seq: v.seq, release: func() {
+	return &scanReader{inner: r, seq: v.seq, others: others, release: func() {
 		snap.Release()
 		t.e.views.release(v)
 	}}, nil
@@ -115,11 +119,17 @@ func (t *Txn) own(tbl *TableEntry) *lsm.Overlay {
 type scanReader struct {
 	inner   arrowx.BatchReader
 	seq     uint64
+	others  map[rowkey.Key]arrowx.Row // rows of other transactions
 	release func()
 }
 
-// ViewSeq is the CommitSeq at which the scan reads; LockRow wants it.
-func (s *scanReader) ViewSeq() uint64 { return s.seq }
+// SeqOf is the CommitSeq at which the scan read the row of a key, for LockRow; 0 for one that was not committed.
+func (s *scanReader) SeqOf(k rowkey.Key) uint64 {
+	if _, ok := s.others[k]; ok {
+		return 0
+	}
+	return s.seq
+}
 
 func (s *scanReader) Schema() *arrow.Schema { return s.inner.Schema() }
 

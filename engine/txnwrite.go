@@ -35,7 +35,7 @@ func (t *Txn) Insert(ctx context.Context, tbl *TableEntry, row arrowx.Row) error
 	if err := t.claimUnique(ctx, ot, key, nil, row); err != nil {
 		return err
 	}
-	return t.overlay.write(tbl, key, row, stored)
+	return t.overlay.write(tbl, key, overlayOp{row: row, found: stored, absent: true})
 }
 
 // Update replaces oldRow, as a scan of this statement returned it, by newRow. errs.ErrWriteConflict if another
@@ -59,21 +59,22 @@ func (t *Txn) Update(ctx context.Context, tbl *TableEntry, oldRow, newRow arrowx
 	if err := t.lockUnchanged(ctx, ot, oldKey); err != nil {
 		return err
 	}
-	var stored lsm.Place
+	write := overlayOp{row: newRow}
 	if newKey != oldKey {
-		if stored, err = t.claim(ctx, ot, newKey); err != nil {
+		if write.found, err = t.claim(ctx, ot, newKey); err != nil {
 			return err
 		}
+		write.absent = true
 	}
 	if err := t.claimUnique(ctx, ot, newKey, oldRow, newRow); err != nil {
 		return err
 	}
 	if newKey != oldKey {
-		if err := t.overlay.write(tbl, oldKey, nil, lsm.Place{}); err != nil {
+		if err := t.overlay.write(tbl, oldKey, overlayOp{}); err != nil {
 			return err
 		}
 	}
-	return t.overlay.write(tbl, newKey, newRow, stored)
+	return t.overlay.write(tbl, newKey, write)
 }
 
 // Delete removes oldRow; errors as for Update.
@@ -92,7 +93,7 @@ func (t *Txn) Delete(ctx context.Context, tbl *TableEntry, oldRow arrowx.Row) er
 	if err := t.claimUnique(ctx, ot, key, oldRow, nil); err != nil {
 		return err
 	}
-	return t.overlay.write(tbl, key, nil, lsm.Place{})
+	return t.overlay.write(tbl, key, overlayOp{})
 }
 
 func (t *Txn) writable(ctx context.Context, tbl *TableEntry) (*openTable, error) {

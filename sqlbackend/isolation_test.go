@@ -108,6 +108,45 @@ func TestIsolation(t *testing.T) {
 			A: COMMIT
 			B? -> 3|30
 			B: COMMIT`,
+		"a row that is not committed yet is waited for": `
+			A: BEGIN
+			A: INSERT INTO t VALUES (4, 0)
+			A: UPDATE t SET v = 40 WHERE id = 4
+			B: BEGIN
+			B& SELECT id, v FROM t WHERE v >= 30 ORDER BY id FOR UPDATE
+			A: UPDATE t SET v = 41 WHERE id = 4
+			A: COMMIT
+			B? -> 3|30, 4|41
+			B: COMMIT`,
+		"a row that is never committed": `
+			A: BEGIN
+			A: INSERT INTO t VALUES (4, 40), (5, 50)
+			B: BEGIN
+			B& SELECT id, v FROM t WHERE v >= 30 ORDER BY v DESC LIMIT 2 FOR UPDATE
+			A: ROLLBACK
+			B? -> 3|30
+			B: COMMIT`,
+		"a row that is not committed and does not match": `
+			A: BEGIN
+			A: INSERT INTO t VALUES (4, 40)
+			A: UPDATE t SET id = 5 WHERE id = 3
+			B: SELECT id FROM t WHERE v < 30 ORDER BY id FOR UPDATE -> 1, 2
+			B: SELECT id FROM t ORDER BY id LIMIT 2 FOR UPDATE -> 1, 2
+			B: SELECT id FROM t ORDER BY id FOR UPDATE SKIP LOCKED -> 1, 2
+			B: SELECT id FROM t WHERE id > 3 FOR SHARE NOWAIT -> error 3572
+			B: SELECT id FROM t ORDER BY id -> 1, 2, 3
+			B& SELECT id FROM t WHERE id > 3 FOR SHARE
+			A: COMMIT
+			B? -> 4, 5`,
+		"a row that came and went without a commit": `
+			A: BEGIN
+			A: INSERT INTO t VALUES (4, 40)
+			A: DELETE FROM t WHERE id = 4
+			A: SAVEPOINT s
+			A: INSERT INTO t VALUES (5, 50)
+			A: ROLLBACK TO s
+			B: SELECT id FROM t ORDER BY id FOR UPDATE NOWAIT -> 1, 2, 3
+			A: COMMIT`,
 		"write skew": `
 			A: BEGIN
 			B: BEGIN

@@ -28,7 +28,7 @@ type lockedRow struct {
 	columns []int // physical positions of the row's own cells, which are its last ones
 	zone    *time.Location
 	key     rowkey.Key
-	seq     uint64          // view of the scan
+	seq     uint64          // at which the scan read it, see engine.Txn.LockRow
 	index   *lsm.IndexRange // by which it was found, if by a secondary index
 }
 
@@ -128,7 +128,11 @@ func (t *Table) beforeScan(ctx *sql.Context, c *Conn, txn *engine.Txn, spec lsm.
 		// the view they read it at; they take theirs after this, or run again.
 		txn.RefreshStatement()
 	}
-	return spec, engine.Current, !byKey || len(spec.Keys) > 0, nil
+	kind = engine.Current
+	if t.lock.wanted() && !byKey {
+		kind = engine.Locking
+	}
+	return spec, kind, !byKey || len(spec.Keys) > 0, nil
 }
 
 // beforeHeapScan is beforeScan for a locking or serializable read of an append-only table: rows have no names to lock them

@@ -9,6 +9,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql"
 
 	"lancesql/internal/arrowx"
+	"lancesql/internal/rowkey"
 	"lancesql/lsm"
 )
 
@@ -75,13 +76,13 @@ func (t *Table) present(ctx *sql.Context) (*Table, error) {
 // rowIter turns the batches of one or several scans into rows. One goroutine at a time uses it.
 type rowIter struct {
 	table    *Table
-	scans    []lsm.ScanSpec  // not yet opened
-	loosened bool            // scans may have become one that returns rows in any order
-	columns  []int           // physical positions, in output order
-	read     []int           // and those of the key behind them, if rows are to be locked
-	keyAt    []int           // where the key's are; nil: rows are not locked
-	seq      uint64          // view of the open scan, if rows are locked
-	index    *lsm.IndexRange // and what it looks for, if by a secondary index
+	scans    []lsm.ScanSpec          // not yet opened
+	loosened bool                    // scans may have become one that returns rows in any order
+	columns  []int                   // physical positions, in output order
+	read     []int                   // and those of the key behind them, if rows are to be locked
+	keyAt    []int                   // where the key's are; nil: rows are not locked
+	seqOf    func(rowkey.Key) uint64 // at which the open scan read a row, if rows are locked
+	index    *lsm.IndexRange         // and what it looks for, if by a secondary index
 
 	zone   *time.Location // of TIMESTAMP columns, nil = UTC
 	reader arrowx.BatchReader
@@ -112,7 +113,7 @@ func (r *rowIter) Next(ctx *sql.Context) (sql.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		row = append(row, &lockedRow{table: r.table, columns: r.columns, zone: r.zone, key: key, seq: r.seq, index: r.index})
+		row = append(row, &lockedRow{table: r.table, columns: r.columns, zone: r.zone, key: key, seq: r.seqOf(key), index: r.index})
 	}
 	r.row++
 	return row, nil
@@ -184,8 +185,9 @@ func (r *rowIter) open(ctx *sql.Context) error {
 	if err != nil {
 		return err
 	}
-	if v, ok := reader.(interface{ ViewSeq() uint64 }); ok {
-		r.seq = v.ViewSeq()
+	r.seqOf = func(rowkey.Key) uint64 { return 0 } // a row is read again when it is locked
+	if v, ok := reader.(interface{ SeqOf(rowkey.Key) uint64 }); ok {
+		r.seqOf = v.SeqOf
 	}
 	r.reader, r.forget = reader, c.track(reader)
 	return nil
