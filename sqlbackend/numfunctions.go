@@ -28,15 +28,17 @@ func numberFunction(name string) (sql.Function, bool) {
 	}
 	switch name {
 	case "round":
-		return many(function.NewRound, roundedType)
+		return sql.FunctionN{Name: name, Fn: newRounding}, true
 	case "truncate":
-		return two(function.NewTruncate, roundedType)
+		return sql.Function2{Name: name, Fn: func(_ *sql.Context, x, d sql.Expression) sql.Expression {
+			return &rounding{args: []sql.Expression{x, d}, truncate: true}
+		}}, true
 	case "coalesce":
 		return many(function.NewCoalesce, commonType)
 	case "greatest":
-		return many(function.NewGreatest, commonType)
+		return many(ofPlainNumbers(function.NewGreatest), commonType)
 	case "least":
-		return many(function.NewLeast, commonType)
+		return many(ofPlainNumbers(function.NewLeast), commonType)
 	case "ifnull":
 		return two(function.NewIfNull, commonType)
 	case "floor":
@@ -74,24 +76,6 @@ func constantInt(ctx *sql.Context, e sql.Expression) (int, bool) {
 		return int(i), true
 	}
 	return 0, false
-}
-
-// roundedType is the type of ROUND(x, d) and TRUNCATE(x, d): of a DECIMAL one with d digits behind the point, if d is
-// constant.
-func roundedType(ctx *sql.Context, e sql.Expression) sql.Type {
-	typ := e.Type(ctx)
-	args := e.Children()
-	d, ok := typ.(sql.DecimalType)
-	if !ok {
-		return typ
-	}
-	scale := 0
-	if len(args) > 1 {
-		if scale, ok = constantInt(ctx, args[1]); !ok {
-			return typ
-		}
-	}
-	return decimalOf(int(d.Precision())-int(d.Scale())+1, max(scale, 0))
 }
 
 // decimalOf is the DECIMAL with that many digits before and behind the point, as far as there are so many.

@@ -214,10 +214,16 @@ func (d *dateValue) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 	if err != nil || v == nil {
 		return nil, err
 	}
+	return d.number(ctx, v)
+}
+
+// number is a value of the expression as the number.
+func (d *dateValue) number(ctx *sql.Context, v any) (any, error) {
 	typ := d.Expression.Type(ctx)
 	at, ok := v.(time.Time)
 	if !ok { // functions of the frontend whose values are not of their type
-		if v, err = sql.UnwrapAny(ctx, v); err != nil {
+		v, err := sql.UnwrapAny(ctx, v)
+		if err != nil {
 			return nil, err
 		}
 		converted, _, err := typ.Convert(ctx, v)

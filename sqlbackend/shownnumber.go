@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -208,4 +209,17 @@ func plainNumbers(ctx *sql.Context, e sql.Expression) (sql.Expression, bool, err
 		return e, false, nil
 	}
 	return hideTimes(ctx, e, isShownNumber, func(c sql.Expression) sql.Expression { return &plainNumber{c} })
+}
+
+// ofPlainNumbers does so for a function that looks at the types of its arguments when it is made.
+func ofPlainNumbers(build func(*sql.Context, ...sql.Expression) (sql.Expression, error)) func(*sql.Context, ...sql.Expression) (sql.Expression, error) {
+	return func(ctx *sql.Context, args ...sql.Expression) (sql.Expression, error) {
+		out := slices.Clone(args)
+		for i, a := range args {
+			if a.Resolved() && isShownNumber(a.Type(ctx)) {
+				out[i] = &plainNumber{a}
+			}
+		}
+		return build(ctx, out...)
+	}
 }

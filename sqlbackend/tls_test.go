@@ -1,22 +1,16 @@
 package sqlbackend_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
-	"encoding/pem"
-	"net"
-	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"lancesql/internal/testkit/testcert"
 	"lancesql/sqlbackend"
 )
 
@@ -56,7 +50,7 @@ func TestTLSModes(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	roots := x509.NewCertPool()
-	roots.AddCert(writeCertificate(t, cert, key))
+	roots.AddCert(testcert.Write(t, cert, key))
 	require.NoError(t, mysql.RegisterTLSConfig("verified", &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}))
 	defer mysql.DeregisterTLSConfig("verified")
 	ping := func(c sqlbackend.ServerConfig, parameters string) error {
@@ -80,24 +74,4 @@ func TestTLSModes(t *testing.T) {
 		_, err := sqlbackend.NewServer(c, nil, nil)
 		require.Error(t, err)
 	}
-}
-
-// writeCertificate writes a certificate for this machine, signed by itself, and its key.
-func writeCertificate(t *testing.T, certFile, keyFile string) *x509.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	require.NoError(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
-	parsed, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return parsed
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -24,6 +25,8 @@ const (
 	rewriteBytesMax = 1 << 20          // the longest text prepared over the wire that is rewritten
 	packetFull      = 1<<24 - 1        // a packet of this length is continued by the next
 	idleDefault     = 8 * time.Hour
+
+	clientMariaDB = "\x0c_client_name\x0alibmariadb" // an attribute in a login, and its value, each with its length
 )
 
 // Commands the frames look at.
@@ -58,6 +61,7 @@ type frames struct {
 	pending []byte // to be read first
 	ended   error  // returned by every further read
 
+	plainEnd   bool            // the client knows of an idle connection's end by nothing but that
 	results    bool            // the client takes several results of one statement
 	statements bool            // and may send several statements in one text
 	waiting    *waitingResults // nil: none
@@ -134,7 +138,9 @@ func (f *frames) next() error {
 		var header [4]byte
 		if _, err := io.ReadFull(f.in, header[:]); err != nil {
 			if command && errors.Is(err, os.ErrDeadlineExceeded) {
-				f.reply(4031, "HY000", 0, "The client was disconnected by the server because of inactivity. See wait_timeout and interactive_timeout for configuring this behavior.")
+				if !f.plainEnd {
+					f.reply(4031, "HY000", 0, "The client was disconnected by the server because of inactivity. See wait_timeout and interactive_timeout for configuring this behavior.")
+				}
 				return io.EOF
 			}
 			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -198,6 +204,11 @@ func (f *frames) login(header [4]byte, length int) (again bool, err error) {
 		asked := binary.LittleEndian.Uint32(body)
 		f.statements = asked&mysql.CapabilityClientMultiStatements != 0
 		f.results = f.statements || asked&mysql.CapabilityClientMultiResults != 0
+		if whole, err := f.in.Peek(min(length, f.in.Size())); err == nil && asked&mysql.CapabilityClientConnAttr != 0 {
+			// Why: MariaDB's server says nothing, and its clients connect again only then. A last word they take for
+			// the answer to the next command.
+			f.plainEnd = bytes.Contains(whole, []byte(clientMariaDB))
+		}
 	}
 	return false, nil
 }

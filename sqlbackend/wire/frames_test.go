@@ -59,13 +59,16 @@ func login(t *testing.T, f *fixture, flags uint32) *rawClient {
 }
 
 // login sends the answer to the greeting as the packet of that number, and what the server asks for then.
-func (c *rawClient) login(sequence byte, flags uint32) {
+func (c *rawClient) login(sequence byte, flags uint32) { c.loginWith(sequence, flags, "") }
+
+// loginWith is login with what follows the method's name.
+func (c *rawClient) loginWith(sequence byte, flags uint32, tail string) {
 	const protocol41, secure, plugin = 1 << 9, 1 << 15, 1 << 19
 	body := binary.LittleEndian.AppendUint32(nil, protocol41|secure|plugin|flags)
 	body = binary.LittleEndian.AppendUint32(body, 1<<24)
 	body = append(body, 45)
 	body = append(body, make([]byte, 23)...)
-	body = append(body, "root\x00\x00mysql_native_password\x00"...)
+	body = append(body, "root\x00\x00mysql_native_password\x00"+tail...)
 	c.send(sequence, body)
 	for {
 		sequence, answer, err := c.read()
@@ -236,6 +239,30 @@ func TestIdleClient(t *testing.T) {
 	require.Greater(t, time.Since(began), 900*time.Millisecond)
 	_, _, err = c.read()
 	require.ErrorIs(t, err, io.EOF)
+}
+
+// TestIdleClientOfMariaDB: its clients connect again if the connection just ends.
+func TestIdleClientOfMariaDB(t *testing.T) {
+	f := serve(t, wire.ListenConfig{})
+	const attributes = 1 << 20
+	for name, want := range map[string]int{"libmariadb": 0, "libmysql": 4031, "": 4031} {
+		c := dial(t, f)
+		flags, tail := uint32(0), ""
+		if name != "" {
+			pairs := "\x03_os\x05Linux\x0c_client_name" + string(rune(len(name))) + name
+			flags, tail = attributes, string(rune(len(pairs)))+pairs
+		}
+		c.loginWith(1, flags, tail)
+		c.send(0, append([]byte{0x03}, "SET wait_timeout = 1"...))
+		_, body, err := c.read()
+		require.NoError(t, err)
+		require.EqualValues(t, 0, body[0], "%q", body)
+		if want != 0 {
+			c.fails(want, name)
+		}
+		_, _, err = c.read()
+		require.ErrorIs(t, err, io.EOF, name)
+	}
 }
 
 func TestPacketTooLarge(t *testing.T) {

@@ -172,9 +172,15 @@ func dropLines(b []byte, with string) []byte {
 
 // serve starts a server over memory and returns its address.
 func serve(t *testing.T, statements []string) string {
+	return serveAs(t, sqlbackend.ServerConfig{}, statements)
+}
+
+// serveAs is serve with settings.
+func serveAs(t *testing.T, cfg sqlbackend.ServerConfig, statements []string) string {
+	cfg.Addr = "127.0.0.1:0"
 	e, err := engine.Open(context.Background(), engine.Config{}, engine.Components{Store: objstore.NewMem()})
 	require.NoError(t, err)
-	srv, err := sqlbackend.NewServer(sqlbackend.ServerConfig{Addr: "127.0.0.1:0"}, e, nil)
+	srv, err := sqlbackend.NewServer(cfg, e, nil)
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() { done <- srv.Start() }()
