@@ -138,6 +138,24 @@ func TestIsolation(t *testing.T) {
 			B& SELECT id FROM t WHERE id > 3 FOR SHARE
 			A: COMMIT
 			B? -> 4, 5`,
+		"a row that is not committed yet, found by an index": `
+			A: CREATE TABLE x (id INT PRIMARY KEY, v INT, u INT, KEY (v), UNIQUE KEY (u))
+			A: INSERT INTO x VALUES (1, 10, 100), (2, 20, 200)
+			A: BEGIN
+			A: INSERT INTO x VALUES (3, 10, 300), (4, 40, 400)
+			B: SELECT id FROM x WHERE v = 20 FOR UPDATE NOWAIT -> 2
+			B: SELECT id FROM x WHERE v = 10 FOR UPDATE NOWAIT -> error 3572
+			B: SELECT id FROM x WHERE u = 400 FOR UPDATE NOWAIT -> error 3572
+			B: SELECT id FROM x WHERE id IN (3, 9) FOR UPDATE NOWAIT -> error 3572
+			B: SELECT COUNT(*) FROM x WHERE v = 10 FOR UPDATE NOWAIT -> error 3572
+			B: SELECT t.id FROM t JOIN x ON x.v = t.v ORDER BY t.id FOR UPDATE OF t NOWAIT -> 1, 2
+			B: SELECT t.id FROM t JOIN x ON x.v = t.v ORDER BY t.id FOR UPDATE OF x NOWAIT -> error 3572
+			B: SELECT x.id FROM t JOIN x ON x.v = t.v ORDER BY x.id FOR UPDATE OF x SKIP LOCKED -> 1, 2
+			B& SELECT x.id FROM t JOIN x ON x.v = t.v ORDER BY x.id FOR UPDATE
+			A: COMMIT
+			B? -> 1, 2, 3
+			B: SELECT MAX(id) FROM x WHERE v > 10 FOR SHARE -> 4
+			A: DROP TABLE x`,
 		"a row that came and went without a commit": `
 			A: BEGIN
 			A: INSERT INTO t VALUES (4, 40)
