@@ -36,6 +36,9 @@ func prepareChange(ctx *sql.Context, n sql.Node) (sql.Node, error) {
 // round those that do: the frontend's assignment silently stores the nearest value instead, and cuts off fractions. With
 // IGNORE, and without strict mode, it makes sure that the nearest value is stored (see adjustedSource).
 func checkAssignments(ctx *sql.Context, n sql.Node) (sql.Node, error) {
+	if c := connOf(ctx); c != nil {
+		c.stmt.ignores = ignores(n)
+	}
 	n, _, err := transform.Node(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
 		switch n := n.(type) {
 		case *plan.UpdateSource:
@@ -47,8 +50,8 @@ func checkAssignments(ctx *sql.Context, n sql.Node) (sql.Node, error) {
 				return nil, transform.SameTree, err
 			}
 			loose, same := n.Ignore || !sql.LoadSqlMode(ctx).Strict(), transform.SameTree
-			if _, done := n.Source.(*adjustedSource); loose && !done {
-				n, same = adjustSource(ctx, n).(*plan.InsertInto), transform.NewTree
+			if _, done := n.Source.(*adjustedSource); !done {
+				n, same = adjustSource(ctx, n, !loose).(*plan.InsertInto), transform.NewTree
 			}
 			if !n.OnDupExprs.HasUpdates() {
 				return n, same, nil
@@ -66,6 +69,21 @@ func checkAssignments(ctx *sql.Context, n sql.Node) (sql.Node, error) {
 		return transform.OneNodeExpressions(ctx, n, checkAssignment)
 	})
 	return n, err
+}
+
+// ignores reports whether a plan is that of a statement with IGNORE.
+func ignores(n sql.Node) bool {
+	found := false
+	transform.Inspect(n, func(n sql.Node) bool {
+		switch n := n.(type) {
+		case *plan.UpdateSource:
+			found = found || n.Ignore
+		case *plan.InsertInto:
+			found = found || n.Ignore
+		}
+		return !found
+	})
+	return found
 }
 
 // refuseMissingDefaults refuses VALUES (DEFAULT) for a column that has none and cannot be NULL: the frontend takes it for NULL.
@@ -112,7 +130,7 @@ func checkAssignment(ctx *sql.Context, e sql.Expression) (sql.Expression, transf
 			return expression.NewSetField(s.LeftChild, text), transform.NewTree, nil
 		}
 	}
-	if _, done := s.RightChild.(*assigned); done || !sql.IsNumberType(typ) {
+	if _, done := s.RightChild.(*assigned); done || !sql.IsNumberType(typ) && !takesTexts(typ) {
 		return e, transform.SameTree, nil
 	}
 	a := &assigned{child: s.RightChild, typ: typ, rows: new(int)}
@@ -178,7 +196,7 @@ func (a *adjusted) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expres
 	return &adjusted{Expression: c[0], column: a.column}, nil
 }
 
-// assigned is the value of an assignment to a numeric column, in the column's type.
+// assigned is the value of an assignment to a column of numbers, in the column's type, or of times.
 type assigned struct {
 	child  sql.Expression
 	typ    sql.Type
@@ -194,6 +212,14 @@ func (a *assigned) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
 	v, err := a.child.Eval(ctx, row)
 	if err != nil || v == nil {
 		return v, err
+	}
+	if sql.LoadSqlMode(ctx).Strict() {
+		if err := refusal(ctx, a.column, a.typ, v, int64(*a.rows)); err != nil {
+			return nil, err
+		}
+	}
+	if !sql.IsNumberType(a.typ) {
+		return v, nil
 	}
 	var c any
 	var in sql.ConvertInRange
@@ -223,7 +249,12 @@ func (a *assigned) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expres
 }
 
 // Type implements sql.Expression.
-func (a *assigned) Type(*sql.Context) sql.Type { return a.typ }
+func (a *assigned) Type(ctx *sql.Context) sql.Type {
+	if !sql.IsNumberType(a.typ) {
+		return a.child.Type(ctx)
+	}
+	return a.typ
+}
 
 // IsNullable implements sql.Expression.
 func (a *assigned) IsNullable(ctx *sql.Context) bool { return a.child.IsNullable(ctx) }

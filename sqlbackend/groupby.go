@@ -2,6 +2,7 @@ package sqlbackend
 
 import (
 	"io"
+	"slices"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression/function/aggregation"
@@ -71,6 +72,11 @@ func (o *operators) build1(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIt
 	if s, ok := n.(*plan.ShowCreateTable); ok {
 		return o.showCreate(ctx, s, row)
 	}
+	if w, ok := n.(plan.ShowWarnings); ok { // the last one first, but MySQL shows them as they came
+		w = slices.Clone(w)
+		slices.Reverse(w)
+		return o.stock.Build(ctx, w, row)
+	}
 	if _, ok := n.(*plan.ShowProcessList); ok {
 		return processList(ctx), nil
 	}
@@ -89,7 +95,7 @@ func (o *operators) build1(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIt
 		if err != nil {
 			return nil, err
 		}
-		return &adjustedIter{child: child, columns: a.columns, given: a.given, several: a.several}, nil
+		return &adjustedIter{child: child, columns: a.columns, given: a.given, several: a.several, strict: a.strict}, nil
 	}
 	return nil, nil
 }

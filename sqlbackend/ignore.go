@@ -15,7 +15,8 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/types"
 )
 
-// adjustedSource is the rows an INSERT IGNORE inserts, or an INSERT without strict mode, each value the nearest its column can hold.
+// adjustedSource is the rows an INSERT inserts: in strict mode without texts that are no numbers or times, where such are wanted;
+// without it, and with IGNORE, each value the nearest its column can hold.
 // With IGNORE the frontend adjusts as well, but cuts texts inside a character, stores the greatest value for a negative number in an unsigned column and
 // zero for a DECIMAL out of range, and panics on a binary value that is too long.
 type adjustedSource struct {
@@ -23,6 +24,7 @@ type adjustedSource struct {
 	columns sql.Schema // of the destination
 	given   []bool     // the columns that the statement gives a value; nil: all
 	several bool       // not one row alone: NULL is adjusted where it must not be
+	strict  bool
 }
 
 var _ sql.Node = (*adjustedSource)(nil)
@@ -38,12 +40,15 @@ func (a *adjustedSource) WithChildren(_ *sql.Context, c ...sql.Node) (sql.Node, 
 	if len(c) != 1 {
 		return nil, sql.ErrInvalidChildrenNumber.New(a, len(c), 1)
 	}
-	return &adjustedSource{UnaryNode: plan.UnaryNode{Child: c[0]}, columns: a.columns, given: a.given, several: a.several}, nil
+	return &adjustedSource{UnaryNode: plan.UnaryNode{Child: c[0]}, columns: a.columns, given: a.given, several: a.several, strict: a.strict}, nil
 }
 
 // adjustSource puts an adjustedSource below an INSERT.
-func adjustSource(ctx *sql.Context, n *plan.InsertInto) sql.Node {
-	source := &adjustedSource{UnaryNode: plan.UnaryNode{Child: n.Source}, columns: n.Destination.Schema(ctx)}
+func adjustSource(ctx *sql.Context, n *plan.InsertInto, strict bool) sql.Node {
+	source := &adjustedSource{UnaryNode: plan.UnaryNode{Child: n.Source}, columns: n.Destination.Schema(ctx), strict: strict}
+	if strict {
+		return n.WithSource(source)
+	}
 	values, rows := valuesOf(n.Source)
 	source.several = values == nil || rows > 1
 	if len(n.ColumnNames) > 0 {
@@ -102,6 +107,7 @@ type adjustedIter struct {
 	columns sql.Schema
 	given   []bool
 	several bool
+	strict  bool
 	rows    int64
 }
 
@@ -114,6 +120,14 @@ func (a *adjustedIter) Next(ctx *sql.Context) (sql.Row, error) {
 	a.rows++
 	skip := len(row) - len(a.columns) // an outer scope comes first
 	if skip < 0 {
+		return row, nil
+	}
+	if a.strict {
+		for i, c := range a.columns {
+			if err := refusal(ctx, c.Name, c.Type, row[skip+i], a.rows); err != nil {
+				return nil, err
+			}
+		}
 		return row, nil
 	}
 	copied := false
@@ -234,6 +248,9 @@ var numberAtStart = regexp.MustCompile(`^\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE]
 func nearestNumber(ctx *sql.Context, typ sql.Type, v any) (any, int) {
 	if text, ok := v.(string); ok {
 		m := numberAtStart.FindStringSubmatch(text)
+		if m == nil && types.IsFloat(typ) {
+			return typ.Zero(), 1265
+		}
 		if m == nil {
 			return typ.Zero(), 1366
 		}

@@ -2,9 +2,11 @@ package sqlbackend
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/information_schema"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
@@ -80,6 +82,7 @@ const (
 	infoTimeDigits  = 12
 	infoType        = 15
 	infoExtra       = 17
+	infoPrivileges  = 18
 	infoColumnWidth = 22
 )
 
@@ -159,9 +162,6 @@ func describeColumn(row sql.Row, c *sql.Column, sc *shapeColumn) sql.Row {
 		extra = "STORED GENERATED"
 	case sc.Default != nil && !isLiteralText(*sc.Default):
 		extra = "DEFAULT_GENERATED"
-		if row[infoDefault] != nil {
-			row[infoDefault] = mysqlDefault(row[infoDefault])
-		}
 	}
 	if sc.OnUpdate != nil {
 		extra = strings.TrimSpace(extra + " on update " + strings.TrimSuffix(*sc.OnUpdate, "()"))
@@ -172,10 +172,17 @@ func describeColumn(row sql.Row, c *sql.Column, sc *shapeColumn) sql.Row {
 			row[infoType] = text + " " + extraUnsigned
 		}
 	}
-	if text, ok := literalTime(c, sc); ok {
-		row[infoDefault] = text
+	row[infoDefault] = describedDefault(c, sc, row[infoDefault])
+	if held, ok := row[infoPrivileges].(string); ok {
+		row[infoPrivileges] = columnPrivileges(held)
 	}
 	return row
+}
+
+// columnPrivileges puts privileges into the order in which MySQL names them.
+func columnPrivileges(held string) string {
+	all := []string{"select", "insert", "update", "references"}
+	return strings.Join(slices.DeleteFunc(all, func(p string) bool { return !slices.Contains(strings.Split(held, ","), p) }), ",")
 }
 
 // isLiteralText reports whether the text of a default is a literal: a string, a number, b'101', x'41', TRUE, NULL.
@@ -191,25 +198,31 @@ func isLiteralText(text string) bool {
 	return false
 }
 
-// literalTime is the default of a DATE, DATETIME, TIMESTAMP or TIME column as its type shows it.
-func literalTime(c *sql.Column, sc *shapeColumn) (string, bool) {
-	if sc.Default == nil || !isLiteralText(*sc.Default) || !types.IsTime(c.Type) && !types.IsTimespan(c.Type) {
-		return "", false
+// describedDefault is a column's default as information_schema and SHOW COLUMNS have it, made of what the frontend says: the value of
+// a literal without quotes, as its type shows it, and the text of an expression without parentheses; nil if there is none.
+func describedDefault(c *sql.Column, sc *shapeColumn, said any) any {
+	plain := mysqlDefault(said)
+	if plain == nil || sc.Default == nil || !isLiteralText(*sc.Default) || types.IsBit(c.Type) {
+		return plain
 	}
+	v := plain
 	s := newTokens(*sc.Default, sqlparser.ParserOptions{})
-	if s.kind != sqlparser.STRING {
-		return "", false
+	switch s.kind {
+	case sqlparser.STRING:
+		v = s.text
+	case sqlparser.HEX, sqlparser.HEXNUM, sqlparser.BIT_LITERAL:
+		return plain
 	}
 	ctx := sql.NewEmptyContext()
-	v, _, err := c.Type.Convert(ctx.Context, s.text)
+	v, _, err := c.Type.Convert(ctx.Context, v)
 	if err != nil {
-		return "", false
+		return plain
 	}
 	shown, err := c.Type.SQL(ctx, nil, v)
 	if err != nil {
-		return "", false
+		return plain
 	}
-	return shown.ToString(), true
+	return shown.ToString()
 }
 
 // mysqlDefault is the text of a default expression with the names MySQL gives the functions of the current time.
@@ -245,13 +258,37 @@ func (o *operators) showColumns(ctx *sql.Context, n *plan.ShowColumns, row sql.R
 	if err != nil {
 		return nil, err
 	}
-	return &showColumnsIter{RowIter: rows, table: info, full: n.Full}, nil
+	defaults := make(map[string]any)
+	for _, c := range n.TargetSchema() {
+		defaults[strings.ToLower(c.Name)] = information_schema.GetColumnDefault(ctx, c.Default)
+	}
+	return &showColumnsIter{RowIter: rows, table: info, full: n.Full, privileges: heldPrivileges(ctx, info), defaults: defaults}, nil
+}
+
+// heldPrivileges are those that the user has on all columns of a table, separated by commas.
+func heldPrivileges(ctx *sql.Context, info *tableInfo) string {
+	on, _ := ctx.GetPrivilegeSet()
+	if on == nil {
+		return ""
+	}
+	db := on.Database(info.entry.Database)
+	table := db.Table(info.entry.Name)
+	var held []string
+	for _, p := range []sql.PrivilegeType{sql.PrivilegeType_Select, sql.PrivilegeType_Insert, sql.PrivilegeType_Update, sql.PrivilegeType_References} {
+		if on.Has(p) || db.Has(p) || table.Has(p) {
+			held = append(held, strings.ToLower(p.String()))
+		}
+	}
+	return strings.Join(held, ",")
 }
 
 type showColumnsIter struct {
 	sql.RowIter
 	table *tableInfo
 	full  bool
+
+	privileges string
+	defaults   map[string]any // by name in small letters
 }
 
 // Next implements sql.RowIter: field, type, [collation], null, key, default, extra, [privileges, comment].
@@ -277,8 +314,11 @@ func (i *showColumnsIter) Next(ctx *sql.Context) (sql.Row, error) {
 		}
 	}
 	as := make(sql.Row, infoColumnWidth)
-	as[infoType], as[infoDefault] = text, row[defaults]
+	as[infoType], as[infoDefault] = text, i.defaults[strings.ToLower(name)]
 	as = describeColumn(as, c, &i.table.shape.Columns[at])
 	row[1], row[defaults], row[defaults+1] = as[infoType], as[infoDefault], as[infoExtra]
+	if i.full {
+		row[defaults+2] = i.privileges
+	}
 	return row, nil
 }

@@ -24,6 +24,7 @@ type statement struct {
 	duplicate duplicateRow         // the last one met by an INSERT into a table without a primary key
 	replaced  int                  // what REPLACE adds to the frontend's count, which has one row at most that gave way to another
 	inserted  int64                // rows an INSERT has written, for messages
+	ignores   bool                 // INSERT IGNORE, UPDATE IGNORE
 	returned  sql.Schema           // of REPLACE … RETURNING
 	built     sql.Schema           // of the plan that runs, if that was changed after the frontend has told its types
 	altering  *alterations         // what the steps of a DDL statement have changed so far; nil if it has one

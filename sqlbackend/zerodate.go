@@ -15,8 +15,11 @@ func isZeroDate(v any) bool {
 	return ok && d.Equal(types.ZeroTime)
 }
 
-// refusesZeroDates reports whether the session's sql_mode makes zero dates an error.
+// refusesZeroDates reports whether the session's sql_mode makes zero dates an error, of a statement without IGNORE.
 func refusesZeroDates(ctx *sql.Context) bool {
+	if c := connOf(ctx); c != nil && c.stmt.ignores {
+		return false
+	}
 	mode := sql.LoadSqlMode(ctx)
 	return mode.Strict() && mode.ModeEnabled("NO_ZERO_DATE")
 }
