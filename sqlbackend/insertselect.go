@@ -154,6 +154,21 @@ func asksInserted(s *sqlparser.Insert) bool {
 
 // columnsAtParse returns the columns of a table while a statement is parsed, before its metadata locks are held; nil if there is none.
 func columnsAtParse(ctx context.Context, name sqlparser.TableName) sqlparser.Columns {
+	info := tableAtParse(ctx, name)
+	if info == nil {
+		return nil
+	}
+	var columns sqlparser.Columns
+	for i, c := range info.schema.Schema {
+		if !c.HiddenSystem && (i >= len(info.shape.Columns) || !info.shape.Columns[i].Hidden) {
+			columns = append(columns, sqlparser.NewColIdent(c.Name))
+		}
+	}
+	return columns
+}
+
+// tableAtParse returns a table while a statement is parsed, before its metadata locks are held; nil if there is none.
+func tableAtParse(ctx context.Context, name sqlparser.TableName) *tableInfo {
 	sctx, ok := ctx.(*sql.Context)
 	if !ok {
 		return nil
@@ -176,11 +191,5 @@ func columnsAtParse(ctx context.Context, name sqlparser.TableName) sqlparser.Col
 	if err != nil {
 		return nil
 	}
-	var columns sqlparser.Columns
-	for _, col := range newTable(provider, info).Schema(sctx) {
-		if !col.HiddenSystem {
-			columns = append(columns, sqlparser.NewColIdent(col.Name))
-		}
-	}
-	return columns
+	return info
 }

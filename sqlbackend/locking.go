@@ -46,6 +46,7 @@ func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlp
 			escapeShow(ctx, s)
 			return showDiagnostics(s)
 		case *sqlparser.AlterTable:
+			convertCharset(ctx, s, text)
 			markFulltext(s)
 		case *sqlparser.DDL:
 			detachKeyExpressions(s)
