@@ -2,7 +2,6 @@ package sqlbackend
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -82,7 +81,6 @@ const (
 	infoTimeDigits  = 12
 	infoType        = 15
 	infoExtra       = 17
-	infoPrivileges  = 18
 	infoColumnWidth = 22
 )
 
@@ -173,16 +171,7 @@ func describeColumn(row sql.Row, c *sql.Column, sc *shapeColumn) sql.Row {
 		}
 	}
 	row[infoDefault] = describedDefault(c, sc, row[infoDefault])
-	if held, ok := row[infoPrivileges].(string); ok {
-		row[infoPrivileges] = columnPrivileges(held)
-	}
 	return row
-}
-
-// columnPrivileges puts privileges into the order in which MySQL names them.
-func columnPrivileges(held string) string {
-	all := []string{"select", "insert", "update", "references"}
-	return strings.Join(slices.DeleteFunc(all, func(p string) bool { return !slices.Contains(strings.Split(held, ","), p) }), ",")
 }
 
 // isLiteralText reports whether the text of a default is a literal: a string, a number, b'101', x'41', TRUE, NULL.
@@ -262,24 +251,7 @@ func (o *operators) showColumns(ctx *sql.Context, n *plan.ShowColumns, row sql.R
 	for _, c := range n.TargetSchema() {
 		defaults[strings.ToLower(c.Name)] = information_schema.GetColumnDefault(ctx, c.Default)
 	}
-	return &showColumnsIter{RowIter: rows, table: info, full: n.Full, privileges: heldPrivileges(ctx, info), defaults: defaults}, nil
-}
-
-// heldPrivileges are those that the user has on all columns of a table, separated by commas.
-func heldPrivileges(ctx *sql.Context, info *tableInfo) string {
-	on, _ := ctx.GetPrivilegeSet()
-	if on == nil {
-		return ""
-	}
-	db := on.Database(info.entry.Database)
-	table := db.Table(info.entry.Name)
-	var held []string
-	for _, p := range []sql.PrivilegeType{sql.PrivilegeType_Select, sql.PrivilegeType_Insert, sql.PrivilegeType_Update, sql.PrivilegeType_References} {
-		if on.Has(p) || db.Has(p) || table.Has(p) {
-			held = append(held, strings.ToLower(p.String()))
-		}
-	}
-	return strings.Join(held, ",")
+	return &showColumnsIter{RowIter: rows, table: info, full: n.Full, defaults: defaults}, nil
 }
 
 type showColumnsIter struct {
@@ -287,8 +259,7 @@ type showColumnsIter struct {
 	table *tableInfo
 	full  bool
 
-	privileges string
-	defaults   map[string]any // by name in small letters
+	defaults map[string]any // by name in small letters
 }
 
 // Next implements sql.RowIter: field, type, [collation], null, key, default, extra, [privileges, comment].
@@ -317,8 +288,5 @@ func (i *showColumnsIter) Next(ctx *sql.Context) (sql.Row, error) {
 	as[infoType], as[infoDefault] = text, i.defaults[strings.ToLower(name)]
 	as = describeColumn(as, c, &i.table.shape.Columns[at])
 	row[1], row[defaults], row[defaults+1] = as[infoType], as[infoDefault], as[infoExtra]
-	if i.full {
-		row[defaults+2] = i.privileges
-	}
 	return row, nil
 }

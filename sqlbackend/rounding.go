@@ -135,20 +135,20 @@ func (r *rounding) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 
 // wantedDigits is how many digits there are to be behind the point; as many before it stay if it is negative.
 func wantedDigits(ctx *sql.Context, d any) (int32, error) {
-	n, in, err := types.Int64.Convert(ctx, d)
+	n, in, err := types.Int32.Convert(ctx, d)
 	if err != nil {
 		if !sql.ErrTruncatedIncorrect.Is(err) {
 			return 0, err
 		}
 		ctx.Warn(mysql.ERTruncatedWrongValue, "%s", err.Error())
 	}
-	switch i, _ := n.(int64); {
+	switch i, _ := n.(int32); {
 	case in == sql.Overflow:
 		return math.MaxInt16, nil
 	case in == sql.Underflow:
 		return math.MinInt16, nil
 	default:
-		return int32(min(max(i, math.MinInt16), math.MaxInt16)), nil
+		return min(max(i, math.MinInt16), math.MaxInt16), nil
 	}
 }
 
