@@ -59,6 +59,7 @@ func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlp
 			}
 		}
 	}
+	dropNullOrder(stmt)
 	resolveTypes(stmt)
 	if !strings.Contains(text, shareMark) {
 		return injectTransaction(stmt)

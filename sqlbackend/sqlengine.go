@@ -1,6 +1,8 @@
 package sqlbackend
 
 import (
+	"slices"
+
 	sqle "github.com/dolthub/go-mysql-server"
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/analyzer"
@@ -44,6 +46,9 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 	a.Catalog.StatsProvider = statistics
 	a.Coster = &coster{Coster: a.Coster, stats: statistics}
 	for _, b := range a.Batches {
+		if b.Desc == "once-before" { // as its last: the frontend's check of groupings is not about what is added
+			b.Rules = append(slices.Clip(b.Rules), analyzer.Rule{Id: carryColumnsRuleID, Apply: CarryColumnsRule})
+		}
 		for i, r := range b.Rules {
 			switch r.Id {
 			case ruleNamed("applyIndexesFromOuterScope"):
