@@ -93,13 +93,15 @@ func (t *Table) beforeScan(ctx *sql.Context, c *Conn, txn *engine.Txn, spec lsm.
 	if t.info.appendOnly() && want.mode != lock.None {
 		return t.beforeHeapScan(ctx, txn, spec, want)
 	}
-	if x := spec.Index; x != nil && want.wanted() && !want.skip && t.info.entry.Indexes[x.Index].Unique && x.Range.Hi == after(x.Range.Lo) {
+	// Why not under READ COMMITTED: what is not there is not locked, as in InnoDB, which has no gap locks there.
+	ahead := !t.lock.wanted() || txn.Options().Isolation == engine.RepeatableRead || serial
+	if x := spec.Index; x != nil && want.wanted() && ahead && !want.skip && t.info.entry.Indexes[x.Index].Unique && x.Range.Hi == after(x.Range.Lo) {
 		// A whole value of a unique index, or the first parts of one, which is a name nobody uses.
 		if err := txn.LockUnique(ctx, t.info.entry, x.Index, x.Range.Lo, want.mode, want.noWait); err != nil {
 			return spec, kind, false, t.lockFailed(ctx, want, err)
 		}
 	}
-	byKey := len(spec.Keys) == 1 || len(spec.Keys) > 1 && !c.stmt.limited
+	byKey := ahead && (len(spec.Keys) == 1 || len(spec.Keys) > 1 && !c.stmt.limited)
 	switch {
 	case byKey:
 		var left []rowkey.Key

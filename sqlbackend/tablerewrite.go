@@ -37,6 +37,8 @@ func (t *Table) ShouldRewriteTable(ctx *sql.Context, before, after sql.PrimaryKe
 
 // RewriteInserter implements sql.RewritableTable. The frontend feeds it the rows of the table in the new schema.
 func (t *Table) RewriteInserter(ctx *sql.Context, before, after sql.PrimaryKeySchema, old, new *sql.Column, key []sql.IndexColumn) (sql.RowInserter, error) {
+	// Why: a column of the key that is dropped has a place before the first there.
+	after.PkOrdinals = slices.DeleteFunc(slices.Clone(after.PkOrdinals), func(i int) bool { return i < 0 })
 	same := func(name string) string { return name }
 	if old == nil && new == nil && samePrimary(before, after, same) && len(before.Schema) == len(after.Schema) {
 		return nothing{}, nil // for a unique index, which CreateIndex has built already
