@@ -139,6 +139,10 @@ func replacedExpression(e sqlparser.Expr) sqlparser.Expr {
 		return call(negateName, n.Expr)
 	case *sqlparser.OrExpr, *sqlparser.FuncExpr:
 		return replacedOperator(e)
+	case *sqlparser.ConvertUsingExpr:
+		if f, ok := n.Expr.(*sqlparser.FuncExpr); !ok || f.Name.String() != textName {
+			return &sqlparser.ConvertUsingExpr{Expr: call(textName, n.Expr), Type: n.Type}
+		}
 	case *sqlparser.ConvertExpr:
 		if n.Type == nil || !strings.EqualFold(n.Type.Type, "time") {
 			return e

@@ -212,7 +212,11 @@ func (c *collated) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
 	if err != nil || !ok {
 		return v, err
 	}
-	weights, err := appendWeights(nil, c.child.Type(ctx).(sql.StringType).Collation(), s)
+	collated, ok := c.child.Type(ctx).(sql.StringType)
+	if !ok {
+		return v, nil
+	}
+	weights, err := appendWeights(nil, collated.Collation(), s)
 	if err != nil {
 		return nil, err
 	}

@@ -183,6 +183,8 @@ func exactOne(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.Tre
 		if e.Type(ctx) == types.Int64 {
 			return &signedCast{e}, transform.NewTree, nil
 		}
+	case *expression.ConvertUsing:
+		return &convertedText{e}, transform.NewTree, nil
 	case *expression.HashInTuple:
 		return exactIn(ctx, e)
 	case *aggregation.CountDistinct:

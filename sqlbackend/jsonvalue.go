@@ -137,7 +137,11 @@ func jsonValue(ctx *sql.Context, row sql.Row, args []sql.Expression, typ sql.Typ
 	if err != nil {
 		return nil, err
 	}
-	found, err := types.LookupJSONValue(ctx, doc.(sql.JSONWrapper), text)
+	json, ok := doc.(sql.JSONWrapper)
+	if !ok {
+		return nil, newError(3146, "Invalid data type for JSON data in argument 1 to function json_value; a JSON string or JSON type is required.")
+	}
+	found, err := types.LookupJSONValue(ctx, json, text)
 	if err != nil {
 		return nil, err
 	}

@@ -453,7 +453,7 @@ func (s *shown) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 		return v, err
 	}
 	typ := s.Type(ctx)
-	if typ == s.Expression.Type(ctx) {
+	if was := s.Expression.Type(ctx); types.IsEnum(was) || types.IsSet(was) || types.IsTuple(was) || typ == was { // Why: those do not compare
 		return v, nil
 	}
 	if d, ok := typ.(sql.DecimalType); ok {
@@ -586,6 +586,9 @@ func timeFunction(name string) (sql.Function, bool) {
 		}}, true
 	case "curtime", "current_time":
 		return sql.FunctionN{Name: name, Fn: func(ctx *sql.Context, args ...sql.Expression) (sql.Expression, error) {
+			if err := clockDigits(name, args); err != nil {
+				return nil, err
+			}
 			e, err := function.NewCurrTime(ctx, args...)
 			if err != nil {
 				return nil, err
