@@ -61,7 +61,9 @@ func checkedFunction(name string) (sql.Function, bool) {
 			if err != nil {
 				return nil, err
 			}
-			return &ownValue{e, func(ctx *sql.Context, row sql.Row, args []sql.Expression) (any, error) { return valueAt(ctx, row, e, args) }}, nil
+			return &ownValue{e, func(ctx *sql.Context, row sql.Row, args []sql.Expression) (any, error) {
+				return valueAt(ctx, row, e, args)
+			}}, nil
 		}}, true
 	case "json_extract":
 		return sql.FunctionN{Name: name, Fn: func(ctx *sql.Context, args ...sql.Expression) (sql.Expression, error) {

@@ -55,6 +55,10 @@ func typedFunction(name string) (sql.Function, bool) {
 		return ofType(spatial.NewGeomFromWKB, types.GeometryType{})
 	case "st_mlinefromwkb", "st_multilinestringfromwkb":
 		return ofType(spatial.NewMLineFromWKB, types.MultiLineStringType{})
+	case "curdate", "current_date": // the frontend has a text, which is another number than the date
+		return sql.Function0{Name: name, Fn: func(ctx *sql.Context) sql.Expression {
+			return &shown{function.NewCurrDate(ctx), func(*sql.Context, sql.Expression) sql.Type { return types.Date }}
+		}}, true
 	case "str_to_date":
 		return sql.Function2{Name: name, Fn: func(ctx *sql.Context, text, format sql.Expression) sql.Expression {
 			return &shown{function.NewStrToDate(ctx, &fractionText{text, format}, format), parsedType}

@@ -1,6 +1,8 @@
 package sqlbackend
 
 import (
+	"math"
+
 	"github.com/cockroachdb/apd/v3"
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
@@ -35,19 +37,17 @@ func numberFunction(name string) (sql.Function, bool) {
 		}}, true
 	case "coalesce":
 		return many(function.NewCoalesce, commonType)
-	case "greatest":
-		return many(ofPlainNumbers(function.NewGreatest), commonType)
-	case "least":
-		return many(ofPlainNumbers(function.NewLeast), commonType)
+	case "greatest", "least":
+		return sql.FunctionN{Name: name, Fn: func(_ *sql.Context, args ...sql.Expression) (sql.Expression, error) { return newExtreme(name, args) }}, true
 	case "ifnull":
 		return two(function.NewIfNull, commonType)
 	case "floor":
 		return sql.Function1{Name: name, Fn: func(ctx *sql.Context, e sql.Expression) sql.Expression {
-			return &wholeNumber{function.NewFloor(ctx, e), (*apd.Context).Floor}
+			return &wholeNumber{function.NewFloor(ctx, e), (*apd.Context).Floor, math.Floor}
 		}}, true
 	case "ceil", "ceiling":
 		return sql.Function1{Name: name, Fn: func(ctx *sql.Context, e sql.Expression) sql.Expression {
-			return &wholeNumber{function.NewCeil(ctx, e), (*apd.Context).Ceil}
+			return &wholeNumber{function.NewCeil(ctx, e), (*apd.Context).Ceil, math.Ceil}
 		}}, true
 	}
 	return nil, false
@@ -114,16 +114,30 @@ func choiceType(ctx *sql.Context, args []sql.Expression) (sql.Type, bool) {
 	return decimalOf(whole, scale), true
 }
 
-// wholeNumber is FLOOR or CEILING of a DECIMAL. The frontend's own changes the DECIMAL it is given, which may be a cell of
+// wholeNumber is FLOOR or CEILING: of a double one, which the frontend makes an integer, and of a DECIMAL. The frontend's own changes the DECIMAL it is given, which may be a cell of
 // the row.
 type wholeNumber struct {
 	sql.Expression
 	round func(*apd.Context, *apd.Decimal, *apd.Decimal) (apd.Condition, error)
+	real  func(float64) float64
+}
+
+// ofReal reports whether the value is a double: that of a double, and of all that is no number.
+func (w *wholeNumber) ofReal(ctx *sql.Context) bool {
+	typ := w.Children()[0].Type(ctx)
+	return types.IsFloat(typ) || !types.IsNumber(typ) && !types.IsBit(typ) && typ != types.Null && !types.IsDeferredType(typ)
 }
 
 // Eval implements sql.Expression.
 func (w *wholeNumber) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 	arg := w.Children()[0]
+	if w.ofReal(ctx) {
+		f, ok, err := realOperand(ctx, row, arg, "floor")
+		if err != nil || !ok {
+			return nil, err
+		}
+		return w.real(f), nil
+	}
 	if !types.IsDecimal(arg.Type(ctx)) {
 		return w.Expression.Eval(ctx, row)
 	}
@@ -146,6 +160,9 @@ func (w *wholeNumber) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 // Type implements sql.Expression.
 func (w *wholeNumber) Type(ctx *sql.Context) sql.Type {
 	const bigint = 18 // digits that fit BIGINT
+	if w.ofReal(ctx) {
+		return types.Float64
+	}
 	arg := w.Children()[0]
 	d, ok := arg.Type(ctx).(sql.DecimalType)
 	switch arg.(type) {
@@ -165,7 +182,7 @@ func (w *wholeNumber) WithChildren(ctx *sql.Context, c ...sql.Expression) (sql.E
 	if err != nil {
 		return nil, err
 	}
-	return &wholeNumber{e, w.round}, nil
+	return &wholeNumber{e, w.round, w.real}, nil
 }
 
 // CollationCoercibility implements sql.CollationCoercible.

@@ -69,8 +69,9 @@ func textOperand(ctx *sql.Context, row sql.Row, e sql.Expression) (string, bool,
 	}
 	typ := e.Type(ctx)
 	if showsDigits(typ) { // their digits are those of the type
-		shown, err := typ.SQL(ctx, nil, v)
-		return shown.ToString(), err == nil, err
+		shown, err := (&timeText{expression.NewLiteral(v, typ)}).Eval(ctx, nil)
+		text, ok := shown.(string)
+		return text, ok, err
 	}
 	switch v := v.(type) {
 	case string:
@@ -181,6 +182,11 @@ func realOf(ctx *sql.Context, v any, e sql.Expression, name string) (float64, bo
 		f, err := strconv.ParseFloat(v.Text('E'), 64)
 		return f, err == nil, err
 	case string:
+		if types.IsTime(e.Type(ctx)) { // CURDATE() and its like
+			if at, ok := momentIn(ctx, v); ok {
+				return realOf(ctx, at, e, name)
+			}
+		}
 		return leadingReal(ctx, v), true, nil
 	case []byte:
 		if _, literal := e.(*expression.Literal); !literal {

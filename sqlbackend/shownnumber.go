@@ -5,7 +5,6 @@ import (
 	"math"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -205,21 +204,8 @@ func isShownNumber(t sql.Type) bool {
 // plainNumbers hides operands of a shownNumber from what computes with them. What only passes values on shows them.
 func plainNumbers(ctx *sql.Context, e sql.Expression) (sql.Expression, bool, error) {
 	switch e.(type) {
-	case *expression.Alias, *expression.Wrapper, *sql.ColumnDefaultValue, *plainNumber, *timeText, *assigned, *adjusted, *expression.SetField:
+	case *expression.Alias, *expression.Wrapper, *sql.ColumnDefaultValue, *plainNumber, *timeText, *asPlainText, *assigned, *adjusted, *expression.SetField:
 		return e, false, nil
 	}
 	return hideTimes(ctx, e, isShownNumber, func(c sql.Expression) sql.Expression { return &plainNumber{c} })
-}
-
-// ofPlainNumbers does so for a function that looks at the types of its arguments when it is made.
-func ofPlainNumbers(build func(*sql.Context, ...sql.Expression) (sql.Expression, error)) func(*sql.Context, ...sql.Expression) (sql.Expression, error) {
-	return func(ctx *sql.Context, args ...sql.Expression) (sql.Expression, error) {
-		out := slices.Clone(args)
-		for i, a := range args {
-			if a.Resolved() && isShownNumber(a.Type(ctx)) {
-				out[i] = &plainNumber{a}
-			}
-		}
-		return build(ctx, out...)
-	}
 }
