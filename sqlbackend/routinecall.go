@@ -26,8 +26,27 @@ type activation struct {
 	database string
 	name     string
 	busy     []tableUse // of the statement that called a function
-	held     int        // bytes of the results of the CALL, estimated
+	held     int        // bytes of results and open cursors, estimated, of the outermost: of all inside it
 }
+
+// What results and cursors take beside their rows. Why counted: a loop may make very many that are empty.
+const (
+	resultBytes       = 512
+	resultColumnBytes = 256
+)
+
+// hold counts bytes that stay in memory while the outermost routine runs; a negative number gives them back.
+func (a *activation) hold(bytes int) error {
+	r := a.root
+	if bytes > 0 && r.held+bytes > heldBytesMax {
+		return fmt.Errorf("results and open cursors of more than %d MiB in one CALL: %w", heldBytesMax>>20, errs.ErrLimit)
+	}
+	r.held += bytes
+	return nil
+}
+
+// heldBy is the size of a result, or of a cursor, without its rows.
+func heldBy(s sql.Schema) int { return resultBytes + resultColumnBytes*len(s) }
 
 // within is what a statement must not return a result from.
 func (a *activation) within() string {
@@ -230,8 +249,13 @@ func (o *operators) environment(c *Conn, a *activation) *program.Env {
 		Condition: mapToSQLError,
 		Warnings:  c.Warnings,
 		State:     sqlState,
-		BytesMax:  heldBytesMax,
-		Size:      sizeOf,
+		Hold:      a.hold,
+		Size: func(s sql.Schema, row sql.Row) int {
+			if row == nil {
+				return heldBy(s)
+			}
+			return sizeOf(row)
+		},
 	}
 }
 
@@ -303,24 +327,32 @@ func (o *operators) evalInner(ctx *sql.Context, c *Conn, stmt *sqlparser.Select)
 
 // sendInner runs a statement of a routine whose rows are a result of the CALL.
 func (o *operators) sendInner(ctx *sql.Context, c *Conn, a *activation, stmt sqlparser.Statement) (types.OkResult, error) {
-	before := len(c.results)
+	before, held := len(c.results), 0
 	_, isCall := stmt.(*sqlparser.Call)
 	var result *wire.Result
+	hold := func(bytes int) error {
+		if err := a.hold(bytes); err != nil {
+			return err
+		}
+		held += bytes
+		return nil
+	}
 	counts, err := o.runInner(ctx, stmt, func(s sql.Schema, row sql.Row) error {
 		if row == nil {
 			if isInside(ctx) {
 				return newError(1415, "Not allowed to return a result set from a %s", a.within())
 			}
 			result = &wire.Result{Schema: s}
-			return nil
+			return hold(heldBy(s))
 		}
-		if a.root.held += sizeOf(row); a.root.held > heldBytesMax {
-			return fmt.Errorf("results of more than %d MiB in one CALL: %w", heldBytesMax>>20, errs.ErrLimit)
+		if err := hold(sizeOf(row)); err != nil {
+			return err
 		}
 		result.Rows = append(result.Rows, row)
 		return nil
 	})
 	if err != nil {
+		_ = a.hold(-held) // which never fails
 		return types.OkResult{}, err
 	}
 	if result != nil && (!isCall || len(c.results) == before) {

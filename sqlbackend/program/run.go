@@ -186,6 +186,9 @@ func (c *Call) block(ctx *sql.Context, b *block, outer *scope) (flow, error) {
 		}
 	}
 	f, err := c.list(ctx, b.list, sc)
+	for _, cur := range sc.cursors {
+		c.drop(cur)
+	}
 	if err != nil {
 		return f, err
 	}
@@ -351,15 +354,24 @@ func (c *Call) open(ctx *sql.Context, name string, sc *scope) error {
 	if q.names {
 		stmt = boundQuery(stmt, owner)
 	}
-	cur, held := &cursor{}, 0
-	_, err := c.env.Run(ctx, stmt, func(s sql.Schema, row sql.Row) error {
-		if held += c.env.Size(row); held > c.env.BytesMax {
-			return fault(1197, "Rows of more than %d MiB behind a cursor", c.env.BytesMax>>20)
+	cur := &cursor{}
+	hold := func(s sql.Schema, row sql.Row) error {
+		size := c.env.Size(s, row)
+		if err := c.env.Hold(size); err != nil {
+			return err
 		}
-		cur.schema, cur.rows = s, append(cur.rows, row)
+		cur.held += size
 		return nil
-	})
+	}
+	err := hold(nil, nil)
+	if err == nil {
+		_, err = c.env.Run(ctx, stmt, func(s sql.Schema, row sql.Row) error {
+			cur.schema, cur.rows = s, append(cur.rows, row)
+			return hold(s, row)
+		})
+	}
 	if err != nil {
+		c.drop(cur)
 		return err
 	}
 	if owner.cursors == nil {
@@ -374,9 +386,13 @@ func (c *Call) close(name string, sc *scope) error {
 	if owner.cursors[name] == nil {
 		return sql.ErrCursorNotOpen.New(name)
 	}
+	c.drop(owner.cursors[name])
 	delete(owner.cursors, name)
 	return nil
 }
+
+// drop gives back what a cursor holds.
+func (c *Call) drop(cur *cursor) { _ = c.env.Hold(-cur.held) } // which never fails
 
 func (c *Call) fetch(ctx *sql.Context, f *fetchCursor, sc *scope) error {
 	cur := sc.cursorOf(f.name).cursors[f.name]

@@ -27,9 +27,10 @@ type Env struct {
 	Warnings func() []*sql.Warning
 	// State returns the state that belongs to an error number.
 	State func(number int) string
-	// BytesMax bounds the rows of an open cursor; Size estimates one.
-	BytesMax int
-	Size     func(sql.Row) int
+	// Hold counts bytes that stay in memory, and fails if they are too many; a negative number gives them back. Size estimates a row,
+	// or with none what an open cursor takes beside its rows.
+	Hold func(bytes int) error
+	Size func(sql.Schema, sql.Row) int
 }
 
 // fault makes an error of a program. Its state is left to who reports it.
@@ -70,6 +71,7 @@ type scope struct {
 // cursor is an open cursor.
 type cursor struct {
 	rows   []sql.Row
+	held   int // bytes
 	schema sql.Schema
 }
 

@@ -369,6 +369,17 @@ func (f *frames) Write(p []byte) (int, error) {
 	return size, nil
 }
 
+// endResult ends a result behind which another one follows. Everything the library has buffered must have been written; the client
+// takes the end for an OK packet or, as it was before, for one of its own kind.
+func (f *frames) endResult(flags uint16, asOK bool) {
+	body := []byte{0xfe, 0, 0, byte(flags), byte(flags >> 8)}
+	if asOK {
+		body = append(body, 0, 0)
+	}
+	f.out.sequence++
+	f.send(f.out.sequence, body)
+}
+
 // fail ends a result whose first packets have been sent with an error, in place of the packet that follows. Everything
 // the library has buffered must have been written.
 func (f *frames) fail(err *mysql.SQLError) bool {

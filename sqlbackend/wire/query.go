@@ -84,6 +84,17 @@ func (h *Handler) run(ctx context.Context, c *mysql.Conn, cmd command, send mysq
 		if n, ok := sqlCtx.Session.(errorNoter); ok && errors.As(err, &se) {
 			n.NoteError(se)
 		}
+		if !begun {
+			sent, serr := h.sendBefore(sqlCtx, c, &cmd, err, note)
+			switch {
+			case serr != nil:
+				return "", h.explain(cmd.query, cmd.parsed, serr)
+			case sent && cmd.several:
+				return nextResult, nil
+			case sent:
+				return "", nil
+			}
+		}
 		return "", err
 	}
 	if l, ok := sqlCtx.Session.(leaver); ok && l.WantsClose() {
