@@ -10,6 +10,7 @@ import (
 
 	"lancesql/engine"
 	"lancesql/engine/lock"
+	"lancesql/sqlbackend/program"
 	"lancesql/sqlbackend/wire"
 )
 
@@ -39,6 +40,8 @@ type Conn struct {
 	roles          *[]account             // SET ROLE: the active roles; nil: those active at login
 	results        []wire.Result          // of the statements of a CALL
 	running        *activation            // the innermost routine that runs
+	bodies         map[*program.Body]*program.Kept
+	changes        uint64 // how often a system variable was set
 }
 
 var (

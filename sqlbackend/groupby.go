@@ -4,6 +4,7 @@ import (
 	"io"
 	"slices"
 
+	sqle "github.com/dolthub/go-mysql-server"
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression/function/aggregation"
 	"github.com/dolthub/go-mysql-server/sql/hash"
@@ -19,6 +20,7 @@ type operators struct {
 	stock         *rowexec.BaseBuilder // the frontend's own
 	statistics    *statistics
 	runner        sql.StatementRunner // of statements inside statements
+	front         *sqle.Engine
 }
 
 // Build implements sql.NodeExecBuilder; nil, nil declines the node.

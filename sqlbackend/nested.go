@@ -27,6 +27,13 @@ func (r statementRunner) QueryWithBindings(ctx *sql.Context, query string, parse
 	if c == nil {
 		return r.StatementRunner.QueryWithBindings(ctx, query, parsed, bindings, flags)
 	}
+	return c.nest(ctx, parsed, func() (sql.Schema, sql.RowIter, *sql.QueryFlags, error) {
+		return r.StatementRunner.QueryWithBindings(ctx, query, parsed, bindings, flags)
+	})
+}
+
+// nest runs a statement inside the running one, by a function that plans it.
+func (c *Conn) nest(ctx *sql.Context, parsed sqlparser.Statement, start func() (sql.Schema, sql.RowIter, *sql.QueryFlags, error)) (sql.Schema, sql.RowIter, *sql.QueryFlags, error) {
 	it := &innerStatement{conn: c, inside: isInside(ctx)}
 	if it.inside {
 		if err := commits(parsed); err != nil {
@@ -39,7 +46,7 @@ func (r statementRunner) QueryWithBindings(ctx *sql.Context, query string, parse
 		c.MarkStatement(parsed)
 	}
 	for {
-		schema, rows, f, err := r.StatementRunner.QueryWithBindings(ctx, query, parsed, bindings, flags)
+		schema, rows, f, err := start()
 		if err == nil {
 			it.RowIter = rows
 			return schema, it, f, nil

@@ -25,6 +25,8 @@ type textMarker interface {
 type parser struct {
 	inner sql.Parser
 	admin func(adminStatement) sqlparser.Statement // builds the AST of an admin statement
+
+	routines routineTexts
 }
 
 var _ sql.Parser = (*parser)(nil)

@@ -110,6 +110,18 @@ func (p *parser) parseRoutine(ctx context.Context, query string, options sqlpars
 	if !definesRoutine(query) {
 		return nil, nil
 	}
+	key := readerKey(ctx, query, options)
+	if r := p.routines.find(key); r != nil {
+		return r, nil
+	}
+	r, err := p.readRoutine(ctx, query, options)
+	if r != nil && err == nil {
+		p.routines.keep(key, r)
+	}
+	return r, err
+}
+
+func (p *parser) readRoutine(ctx context.Context, query string, options sqlparser.ParserOptions) (*routine, error) {
 	text := withoutMarks(query, options)
 	tokens, ok := allTokens(text, options)
 	if !ok {
@@ -439,7 +451,9 @@ func (r *routine) statement() sqlparser.Statement {
 		n := &serverStatement{name: "create " + strings.ToLower(string(r.kind)), ddl: true, run: r.define}
 		return n.inject(r.ddl.Auth)
 	}
-	return r.ddl
+	ddl, spec := *r.ddl, *r.ddl.ProcedureSpec // Why: others read the same definition
+	ddl.ProcedureSpec = &spec
+	return &ddl
 }
 
 // define saves the definition.

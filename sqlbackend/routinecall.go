@@ -81,7 +81,7 @@ func (c *Conn) enterRoutine(ctx *sql.Context, kind program.Kind, database, name,
 	}
 	before, current := sql.LoadSqlMode(ctx).String(), ctx.GetCurrentDatabase()
 	if mode != before {
-		if err := c.SetSessionVariable(ctx, sql.SqlModeSessionVar, mode); err != nil {
+		if err := c.BaseSession.SetSessionVariable(ctx, sql.SqlModeSessionVar, mode); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -95,7 +95,7 @@ func (c *Conn) enterRoutine(ctx *sql.Context, kind program.Kind, database, name,
 		c.running = a.outer
 		ctx.SetCurrentDatabase(current)
 		if now := sql.LoadSqlMode(ctx).String(); now != before {
-			_ = c.SetSessionVariable(ctx, sql.SqlModeSessionVar, before) // which it was
+			_ = c.BaseSession.SetSessionVariable(ctx, sql.SqlModeSessionVar, before) // which it was
 		}
 	}, nil
 }
@@ -156,7 +156,7 @@ func (o *operators) call(ctx *sql.Context, n *plan.Call, row sql.Row) (sql.RowIt
 		return nil, err
 	}
 	defer leave()
-	env := o.environment(c, a)
+	env := o.environment(c, a, body.Body)
 	run, err := body.NewCall(ctx, env, values, from)
 	if err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func assignArgument(ctx *sql.Context, env *program.Env, e sql.Expression, v any,
 	case program.Local:
 		return e.Set(ctx, env, v, typ)
 	case *expression.UserVar:
-		return ctx.SetUserVariable(ctx, e.Name, v, typ)
+		return setUser(ctx, e.Name, v, typ)
 	case *expression.ProcedureParam:
 		return e.Set(ctx, v, typ)
 	}
@@ -219,7 +219,7 @@ func assignArgument(ctx *sql.Context, env *program.Env, e sql.Expression, v any,
 }
 
 // environment is what a routine runs in.
-func (o *operators) environment(c *Conn, a *activation) *program.Env {
+func (o *operators) environment(c *Conn, a *activation, body *program.Body) *program.Env {
 	return &program.Env{
 		Run: func(ctx *sql.Context, stmt sqlparser.Statement, row func(sql.Schema, sql.Row) error) (types.OkResult, error) {
 			if err := a.checkBusy(ctx, stmt); err != nil {
@@ -233,9 +233,13 @@ func (o *operators) environment(c *Conn, a *activation) *program.Env {
 				return row(s, r)
 			})
 		},
-		Eval: func(ctx *sql.Context, stmt *sqlparser.Select) (any, sql.Type, error) {
-			return o.evalInner(ctx, c, stmt)
+		Eval: func(ctx *sql.Context, stmt *sqlparser.Select, known bool) (any, sql.Type, error) {
+			return o.evalInner(ctx, c, stmt, known)
 		},
+		Plan:     func(ctx *sql.Context, stmt *sqlparser.Select) sql.Expression { return o.planInner(ctx, c, stmt) },
+		Value:    func(ctx *sql.Context, e sql.Expression, row sql.Row) (any, error) { return valueInner(ctx, c, e, row) },
+		Kept:     c.kept(body),
+		Settings: c.settings,
 		Send: func(ctx *sql.Context, stmt sqlparser.Statement) (types.OkResult, error) {
 			if err := a.checkBusy(ctx, stmt); err != nil {
 				return types.OkResult{}, err
@@ -246,6 +250,7 @@ func (o *operators) environment(c *Conn, a *activation) *program.Env {
 			return o.sendInner(ctx, c, a, stmt)
 		},
 		Convert:   convertVariable,
+		SetUser:   setUser,
 		Condition: mapToSQLError,
 		Warnings:  c.Warnings,
 		State:     sqlState,
@@ -260,12 +265,17 @@ func (o *operators) environment(c *Conn, a *activation) *program.Env {
 }
 
 // runInner runs a statement of a routine. If it returns rows, row is called with nil first and then with each of them.
-func (o *operators) runInner(ctx *sql.Context, stmt sqlparser.Statement, row func(sql.Schema, sql.Row) error) (counts types.OkResult, err error) {
+func (o *operators) runInner(ctx *sql.Context, stmt sqlparser.Statement, row func(sql.Schema, sql.Row) error) (types.OkResult, error) {
 	ctx = sql.NewContext(ctx.Context, sql.WithSession(ctx.Session)) // Why: the process list is the outer statement's
 	schema, rows, _, err := o.runner.QueryWithBindings(ctx, "", stmt, nil, nil)
 	if err != nil {
 		return types.OkResult{}, err
 	}
+	return readInner(ctx, schema, rows, row)
+}
+
+// readInner reads the rows of such a statement.
+func readInner(ctx *sql.Context, schema sql.Schema, rows sql.RowIter, row func(sql.Schema, sql.Row) error) (counts types.OkResult, err error) {
 	abandon := func() {
 		if it, ok := rows.(*innerStatement); ok {
 			it.abandon(ctx)
@@ -302,11 +312,15 @@ func (o *operators) runInner(ctx *sql.Context, stmt sqlparser.Statement, row fun
 	return counts, rows.Close(ctx)
 }
 
-// evalInner evaluates an expression of a routine.
-func (o *operators) evalInner(ctx *sql.Context, c *Conn, stmt *sqlparser.Select) (value any, typ sql.Type, err error) {
+// evalInner evaluates an expression of a routine; known says that it has been evaluated before and reads no tables.
+func (o *operators) evalInner(ctx *sql.Context, c *Conn, stmt *sqlparser.Select, known bool) (value any, typ sql.Type, err error) {
 	before := c.Warnings()
 	c.BaseSession.ClearWarnings()
-	_, err = o.runInner(ctx, stmt, func(s sql.Schema, row sql.Row) error {
+	run := o.runInner
+	if known {
+		run = o.runBare
+	}
+	_, err = run(ctx, stmt, func(s sql.Schema, row sql.Row) error {
 		if row == nil {
 			return nil
 		}
@@ -318,9 +332,7 @@ func (o *operators) evalInner(ctx *sql.Context, c *Conn, stmt *sqlparser.Select)
 		return err
 	})
 	if len(c.Warnings()) == 0 { // those of the statement before stay
-		for i := len(before) - 1; i >= 0; i-- {
-			c.BaseSession.Warn(before[i])
-		}
+		c.restoreWarnings(before)
 	}
 	return value, typ, err
 }

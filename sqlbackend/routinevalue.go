@@ -88,3 +88,18 @@ func numberWord(t sql.Type) string {
 	}
 	return "integer"
 }
+
+// setUser assigns a user variable. As in MySQL it holds no dates, times and members of ENUM and SET, but what is shown of them.
+func setUser(ctx *sql.Context, name string, v any, typ sql.Type) error {
+	if v == nil || typ == nil || sql.IsNumberType(typ) { // Why: what computes a number does not always know how many digits it has
+		return ctx.SetUserVariable(ctx, name, v, types.ApproximateTypeFromValue(v))
+	}
+	if types.IsTime(typ) || types.IsTimespan(typ) || types.IsEnum(typ) || types.IsSet(typ) {
+		shown, err := shownValue(ctx, types.LongText, v, typ)
+		if err != nil {
+			return err
+		}
+		return ctx.SetUserVariable(ctx, name, shown, types.ApproximateTypeFromValue(shown))
+	}
+	return ctx.SetUserVariable(ctx, name, v, typ)
+}

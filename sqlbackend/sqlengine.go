@@ -64,7 +64,7 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 	front := sqle.New(a, nil)
 
 	// Why two builders: one for roots, which may be run again, one for everything below them.
-	ops := &operators{statistics: statistics}
+	ops := &operators{statistics: statistics, front: front}
 	if own, ok := p.(*Provider); ok {
 		own.operators = ops
 	}

@@ -41,7 +41,9 @@ func (d *Database) storedFunction(ctx *sql.Context, name string) (*storedFunctio
 		return nil, newError(1457, "Failed to load routine %s.%s. The definition of it cannot be read.", d.name, s.Name)
 	}
 	f := &storedFunction{database: d.name, name: s.Name, mode: s.SQLMode, body: r.body}
-	t.functions.Store(foldName(name), f)
+	if !looksAround(s.Text) {
+		t.functions.Store(foldName(name), f)
+	}
 	return f, nil
 }
 
@@ -150,7 +152,7 @@ func (s *storedCall) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 }
 
 func (s *storedCall) run(ctx *sql.Context, c *Conn, a *activation, values []any, from []sql.Type) (any, error) {
-	run, err := s.function.body.NewCall(ctx, s.operators.environment(c, a), values, from)
+	run, err := s.function.body.NewCall(ctx, s.operators.environment(c, a, s.function.body.Body), values, from)
 	if err != nil {
 		return nil, err
 	}

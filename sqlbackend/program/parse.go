@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 )
 
@@ -462,10 +463,12 @@ func (p *parser) caseStatement() statement {
 		text := p.until(before("then"))
 		if c.value != nil {
 			text = "`" + caseVariable + "` = (" + text + ")"
+			p.push("", false)
+			p.declare(caseVariable, types.Null) // which may be any
 		}
 		e := p.expression(text)
-		if e != nil {
-			e.names = e.names || c.value != nil
+		if c.value != nil {
+			p.pop()
 		}
 		b.conditions = append(b.conditions, e)
 		p.want("then")

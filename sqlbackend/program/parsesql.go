@@ -31,7 +31,23 @@ func (p *parser) expression(text string) *scalar {
 		p.failWith(fmt.Errorf("syntax error near '%s'", text))
 		return nil
 	}
-	return &scalar{query: s, names: p.hasNames(s)}
+	return p.scalar(s)
+}
+
+// scalar takes a SELECT of one value that was read.
+func (p *parser) scalar(s *sqlparser.Select) *scalar {
+	a, ok := s.SelectExprs[0].(*sqlparser.AliasedExpr)
+	return &scalar{query: s, names: p.hasNames(s), computes: ok && p.computes(a.Expr), bare: !hasSubquery(s)}
+}
+
+func hasSubquery(n sqlparser.SQLNode) bool {
+	found := false
+	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		_, sub := n.(*sqlparser.Subquery)
+		found = found || sub
+		return !found, nil
+	}, n)
+	return found
 }
 
 // onlyDual reports whether a query has no table.
@@ -250,8 +266,13 @@ func (p *parser) set() statement {
 		if ok && e.Scope == sqlparser.SetScope_None && e.Name.Qualifier.IsEmpty() {
 			local = true
 			q := &sqlparser.Select{SelectExprs: sqlparser.SelectExprs{&sqlparser.AliasedExpr{Expr: e.Expr}}}
-			a.list = append(a.list, assignment{name: name, value: &scalar{query: q, names: p.hasNames(q)}})
+			a.list = append(a.list, assignment{name: name, value: p.scalar(q)})
 			continue
+		}
+		if e.Scope == sqlparser.SetScope_User && len(s.Exprs) == 1 {
+			q := &sqlparser.Select{SelectExprs: sqlparser.SelectExprs{&sqlparser.AliasedExpr{Expr: e.Expr}}}
+			a.list = append(a.list, assignment{name: strings.TrimPrefix(name, "@"), user: true, value: p.scalar(q)})
+			return &a
 		}
 		one := &sqlparser.Set{Comments: s.Comments, Exprs: sqlparser.SetVarExprs{e}}
 		a.list = append(a.list, assignment{other: &query{stmt: one, names: p.hasNames(one)}})

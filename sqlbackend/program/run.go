@@ -134,7 +134,7 @@ func (c *Call) statement(ctx *sql.Context, s statement, sc *scope) (flow, error)
 		if err != nil {
 			return flow{}, err
 		}
-		value := &variable{name: caseVariable, typ: typ, value: v}
+		value := &variable{name: caseVariable, typ: collated(ctx, typ), value: v}
 		return c.branch(ctx, &s.cases, &scope{parent: sc, variables: map[string]*variable{caseVariable: value}})
 	case *loop:
 		return c.loop(ctx, s, sc)
@@ -166,6 +166,19 @@ func (c *Call) statement(ctx *sql.Context, s statement, sc *scope) (flow, error)
 		return flow{}, c.diagnose(ctx, s, sc)
 	}
 	return flow{}, fault(1105, "unknown statement of a stored program: %T", s)
+}
+
+// collated is the type of a value with the collation it is compared with: the frontend gives what functions return one of its own.
+func collated(ctx *sql.Context, typ sql.Type) sql.Type {
+	text, ok := typ.(sql.TypeWithCollation)
+	if !ok || text.Collation() != sql.Collation_Default {
+		return typ
+	}
+	t, err := text.WithNewCollation(ctx.GetCollation())
+	if err != nil {
+		return typ
+	}
+	return t
 }
 
 func (c *Call) block(ctx *sql.Context, b *block, outer *scope) (flow, error) {
@@ -251,11 +264,19 @@ func (c *Call) loop(ctx *sql.Context, l *loop, sc *scope) (flow, error) {
 
 // eval evaluates an expression.
 func (c *Call) eval(ctx *sql.Context, e *scalar, sc *scope) (any, sql.Type, error) {
+	if k := c.planned(ctx, e, sc); k != nil {
+		v, err := k.value(ctx, c.env, sc)
+		return v, k.typ, err
+	}
 	q := e.query
 	if e.names {
 		q = bound(q, sc)
 	}
-	return c.env.Eval(ctx, q)
+	v, typ, err := c.env.Eval(ctx, q, e.bare && c.env.Kept.evaluated(e))
+	if err == nil {
+		c.env.Kept.note(e)
+	}
+	return v, typ, err
 }
 
 func (c *Call) holds(ctx *sql.Context, e *scalar, sc *scope) (bool, error) {
@@ -319,7 +340,7 @@ func (c *Call) store(ctx *sql.Context, to []target, row sql.Row, schema sql.Sche
 
 func (c *Call) storeOne(ctx *sql.Context, t target, v any, typ sql.Type, sc *scope) error {
 	if t.user {
-		return ctx.SetUserVariable(ctx, t.name, v, typ)
+		return c.env.SetUser(ctx, t.name, v, typ)
 	}
 	return sc.variable(t.name).set(ctx, c.env, v, typ)
 }
@@ -334,7 +355,10 @@ func (c *Call) assign(ctx *sql.Context, a *assignments, sc *scope) error {
 		}
 		v, typ, err := c.eval(ctx, one.value, sc)
 		if err == nil {
-			err = sc.variable(one.name).set(ctx, c.env, v, typ)
+			err = c.storeOne(ctx, target{one.name, one.user}, v, typ, sc)
+		}
+		if one.user && err == nil {
+			c.counts = types.OkResult{}
 		}
 		if err != nil {
 			return err

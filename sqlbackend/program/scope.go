@@ -15,12 +15,22 @@ import (
 type Env struct {
 	// Run runs one statement and calls row with each row it returns. An OK result is no row, but returned.
 	Run func(ctx *sql.Context, stmt sqlparser.Statement, row func(sql.Schema, sql.Row) error) (types.OkResult, error)
-	// Eval is Run of a SELECT of one value, which leaves the diagnostics alone unless it adds to them.
-	Eval func(ctx *sql.Context, stmt *sqlparser.Select) (any, sql.Type, error)
+	// Eval is Run of a SELECT of one value, which leaves the diagnostics alone unless it adds to them; known says that it has run before
+	// and has no subquery.
+	Eval func(ctx *sql.Context, stmt *sqlparser.Select, known bool) (any, sql.Type, error)
+	// Plan plans such a statement and puts fields in the places of slots; nil if it has to be planned each time. Value evaluates what Plan
+	// has made.
+	Plan  func(ctx *sql.Context, stmt *sqlparser.Select) sql.Expression
+	Value func(ctx *sql.Context, e sql.Expression, row sql.Row) (any, error)
+	// Kept keeps what Plan has planned, as long as Settings, which can be compared, are the same; nil: nothing is kept.
+	Kept     *Kept
+	Settings func() any
 	// Send runs one statement whose rows, if it returns any, are a result of the program.
 	Send func(ctx *sql.Context, stmt sqlparser.Statement) (types.OkResult, error)
 	// Convert makes a value one of a variable's type, or says why it is none.
 	Convert func(ctx *sql.Context, name string, to sql.Type, value any, from sql.Type) (any, error)
+	// SetUser assigns a user variable.
+	SetUser func(ctx *sql.Context, name string, value any, typ sql.Type) error
 	// Condition returns the number, state and text of an error.
 	Condition func(error) *mysql.SQLError
 	// Warnings are what the statement before has left, the last first.

@@ -38,8 +38,10 @@ type statement any
 
 // scalar is a SELECT of one value.
 type scalar struct {
-	query *sqlparser.Select
-	names bool // it has names that may be variables
+	query    *sqlparser.Select
+	names    bool // it has names that may be variables
+	computes bool // it may be planned once
+	bare     bool // it has no subqueries
 }
 
 // block is BEGIN … END.
@@ -131,9 +133,10 @@ type target struct {
 // assignments is SET of local variables and others, in order.
 type assignments struct{ list []assignment }
 
-// assignment is one of them: a local variable and its value, or a SET statement of its own.
+// assignment is one of them: a variable and its value, or a SET statement of its own.
 type assignment struct {
-	name  string // lower case; empty: not local
+	name  string // lower case, of a user variable without @; empty: neither
+	user  bool
 	value *scalar
 	other *query
 }
