@@ -133,7 +133,7 @@ func checkAssignment(ctx *sql.Context, e sql.Expression) (sql.Expression, transf
 	if _, done := s.RightChild.(*assigned); done || !sql.IsNumberType(typ) && !takesTexts(typ) {
 		return e, transform.SameTree, nil
 	}
-	a := &assigned{child: s.RightChild, typ: typ, rows: new(int)}
+	a := &assigned{child: givenTo(ctx, typ, s.RightChild), typ: typ, rows: new(int)}
 	if f, ok := s.LeftChild.(*expression.GetField); ok {
 		a.column = f.Name()
 	}
@@ -154,6 +154,7 @@ func adjustAssignment(ctx *sql.Context, e sql.Expression) (sql.Expression, trans
 	if types.IsTextOnly(column.Type(ctx)) {
 		value, _ = shownText(ctx, value, false)
 	}
+	value = givenTo(ctx, column.Type(ctx), value)
 	return expression.NewSetField(s.LeftChild, &adjusted{Expression: value, column: column}), transform.NewTree, nil
 }
 

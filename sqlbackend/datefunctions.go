@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/apd/v3"
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/expression/function"
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/sqltypes"
@@ -51,6 +52,10 @@ func dateFunctions() []sql.Function {
 func timestampFunction(name string) (sql.Function, bool) {
 	switch name {
 	case "timestamp":
+	case "curdate", "current_date":
+		return sql.Function0{Name: name, Fn: func(ctx *sql.Context) sql.Expression {
+			return &shown{function.NewCurrDate(ctx), func(*sql.Context, sql.Expression) sql.Type { return types.Date }}
+		}}, true
 	case "utc_timestamp":
 		return sql.FunctionN{Name: name, Fn: func(_ *sql.Context, args ...sql.Expression) (sql.Expression, error) {
 			return nowOf(name, args, func(digits int) sql.Type { return types.MustCreateDatetimeType(sqltypes.Datetime, digits) },
@@ -61,7 +66,11 @@ func timestampFunction(name string) (sql.Function, bool) {
 	}
 	return sql.FunctionN{Name: name, Fn: func(ctx *sql.Context, args ...sql.Expression) (sql.Expression, error) {
 		if len(args) != 2 {
-			return function.NewDatetime(ctx, args...)
+			e, err := function.NewDatetime(ctx, args...)
+			if err != nil {
+				return nil, err
+			}
+			return &shown{e, momentType}, nil
 		}
 		return &scalar{name: name, args: args, typ: func(ctx *sql.Context, args []sql.Expression) sql.Type {
 			return types.MustCreateDatetimeType(sqltypes.Datetime, max(timeDigits(args[0].Type(ctx)), timeDigits(args[1].Type(ctx))))
@@ -74,6 +83,27 @@ func timestampFunction(name string) (sql.Function, bool) {
 			return inCalendar(at.Add(time.Duration(d) * time.Microsecond)), nil
 		}}, nil
 	}}, true
+}
+
+// momentType is the type of TIMESTAMP of one argument: a DATETIME with the digits of that.
+func momentType(ctx *sql.Context, e sql.Expression) sql.Type {
+	digits := types.MaxDatetimePrecision
+	if c := e.Children(); len(c) == 1 {
+		l, literal := c[0].(*expression.Literal)
+		text, isText := "", false
+		if literal {
+			text, isText = l.Value().(string)
+		}
+		if isText {
+			_, fraction, _ := strings.Cut(text, ".")
+			digits = min(len(fraction), types.MaxDatetimePrecision)
+		} else {
+			digits = timeDigits(c[0].Type(ctx))
+		}
+	} else if t := e.Type(ctx); types.IsTime(t) { // it is evaluated already
+		return t
+	}
+	return types.MustCreateDatetimeType(sqltypes.Datetime, digits)
 }
 
 // nowOf is a function of the time of the statement, UTC, with as many digits as its argument says.

@@ -8,7 +8,6 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
-	"github.com/dolthub/vitess/go/vt/proto/query"
 )
 
 // MySQL reads integers, and texts of nothing but digits, as dates: 20240229, 240229, 20240229235959. The frontend knows
@@ -228,8 +227,8 @@ func convertsFor(t sql.Type) convert {
 		return asBytes
 	case types.IsTextOnly(t):
 		return asText
-	case t.Type() == query.Type_INT64, t.Type() == query.Type_UINT64:
-		return asLargeNumber
+	case takesNumbers(t):
+		return asNumberOf(t)
 	}
 	return nil
 }
@@ -239,7 +238,7 @@ func asText(ctx *sql.Context, e sql.Expression) (sql.Expression, bool) {
 	return shownText(ctx, e, false)
 }
 
-// asLargeNumber is a text of more digits than a BIGINT may have as the number it is, of which the frontend would make another one;
+// asLargeNumber, for integers, is a text of more digits than a BIGINT may have as the number it is, of which the frontend would make another one;
 // false if e is none.
 func asLargeNumber(_ *sql.Context, e sql.Expression) (sql.Expression, bool) {
 	const digits = 19 // of the greatest BIGINT
@@ -294,6 +293,10 @@ func selectedDates(ctx *sql.Context, p *plan.Project, schema sql.Schema) []sql.E
 			}
 		case types.IsTextOnly(schema[i].Type) && column && f.Index() < len(selected):
 			by, ok = asText(ctx, expression.NewGetField(f.Index(), selected[f.Index()].Type, f.Name(), f.IsNullable(ctx)))
+		case takesNumbers(schema[i].Type) && column && f.Index() < len(selected):
+			if t := selected[f.Index()].Type; isTemporal(t) {
+				by, ok = &givenNumber{expression.NewGetField(f.Index(), t, f.Name(), f.IsNullable(ctx)), schema[i].Type}, true
+			}
 		}
 		if ok {
 			if out == nil {

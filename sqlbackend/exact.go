@@ -62,7 +62,7 @@ func textOperands(ctx *sql.Context, e sql.Expression) (sql.Expression, bool, err
 	case *function.If:
 		return textChoice(ctx, e)
 	case *expression.SetField:
-		if _, ok := e.LeftChild.(*expression.UserVar); ok && e.RightChild.Resolved() && types.IsTime(e.RightChild.Type(ctx)) { // which hold no dates
+		if _, ok := e.LeftChild.(*expression.UserVar); ok && e.RightChild.Resolved() && isTemporal(e.RightChild.Type(ctx)) { // which hold no dates
 			return expression.NewSetField(e.LeftChild, &timeText{e.RightChild}), true, nil
 		}
 	}
@@ -162,6 +162,17 @@ func exactTimes(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.T
 		if changed {
 			exact, _, err := exactOne(ctx, numbers)
 			return exact, transform.NewTree, err
+		}
+	case *expression.Convert:
+		if to := e.Type(ctx); takesNumbers(to) {
+			numbers, changed, err := hideTimes(ctx, e, isTemporal, func(c sql.Expression) sql.Expression { return &givenNumber{c, to} })
+			if err != nil {
+				return nil, transform.SameTree, err
+			}
+			if changed {
+				exact, _, err := exactOne(ctx, numbers)
+				return exact, transform.NewTree, err
+			}
 		}
 	case *expression.HashInTuple, *expression.InTuple, *expression.Between, expression.Comparer,
 		*function.DateAdd, *function.DateSub:

@@ -97,6 +97,10 @@ func pushOnce(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, e
 	if err != nil {
 		return nil, transform.SameTree, err
 	}
+	n, into, err := textsInto(ctx, n)
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
 	n, rows, err := exactRows(ctx, n)
 	if err != nil {
 		return nil, transform.SameTree, err
@@ -104,7 +108,7 @@ func pushOnce(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, e
 	if !pushed {
 		c.stmt.built = n.Schema(ctx)
 	}
-	return n, pushed && rows, nil
+	return n, pushed && into && rows, nil
 }
 
 // Retype is the schema of a result in which columns that have become texts are such: some functions of texts are of the type of

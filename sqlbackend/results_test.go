@@ -75,10 +75,11 @@ func TestCallWithSeveralResults(t *testing.T) {
 	db = many
 	require.Equal(t, []string{"51", "12,22", "11", "ten1,y1,x1", "", "union1,21", "61"}, all("SELECT 5; CALL p(1, @t); SELECT 6"))
 
-	// An error takes the results before it along.
+	// The results before an error arrive.
 	run(t, db, "CREATE PROCEDURE fails() BEGIN SELECT 1; SELECT 2; INSERT INTO t VALUES (1, 'again'); END")
-	_, err = db.Query("CALL fails()")
+	before, err := results(t, db, "CALL fails()")
 	require.Equal(t, 1062, errorNumber(err))
+	require.Equal(t, []string{"[1 ]", "[2 ]"}, before)
 	require.Equal(t, []string{"71"}, all("SELECT 7"))
 
 	// One that takes a single result gets the last, as in a prepared statement.
@@ -93,11 +94,11 @@ func TestCallWithSeveralResults(t *testing.T) {
 	raw.ok("USE d")
 	require.Equal(t, byte(2), raw.command(3, "CALL p(0, @t)")[0]) // two columns
 	var last []byte
-	results := 0
+	count := 0
 	for {
 		last = raw.packet()
 		if last[0] == 0xfe && len(last) < 9 { // the end of columns, or of rows
-			if results++; results%2 == 0 { // of rows
+			if count++; count%2 == 0 { // of rows
 				require.NotZero(t, last[3]&8, "no more results, but an OK is to come")
 			}
 		}
@@ -105,6 +106,6 @@ func TestCallWithSeveralResults(t *testing.T) {
 			break // the OK at the end
 		}
 	}
-	require.Equal(t, 2*4, results) // each with an end of columns and one of rows
+	require.Equal(t, 2*4, count) // each with an end of columns and one of rows
 	require.Zero(t, last[3]&8, "more results after the last")
 }

@@ -15,6 +15,11 @@ func convertVariable(ctx *sql.Context, name string, to sql.Type, v any, from sql
 	if v, err = shownValue(ctx, to, v, from); err != nil {
 		return nil, err
 	}
+	if takesNumbers(to) {
+		if v, err = temporalNumber(ctx, to, v, from); err != nil {
+			return nil, err
+		}
+	}
 	strict := sql.LoadSqlMode(ctx).Strict()
 	if !strict {
 		near, warning := nearest(ctx, to, v)
