@@ -143,13 +143,25 @@ func asksInserted(s *sqlparser.Insert) bool {
 			case *sqlparser.ColName:
 				table := n.Qualifier.Name.String()
 				others = others || table != "" && !strings.EqualFold(table, s.Table.Name.String())
-			case *sqlparser.Subquery:
-				return false, nil // has tables of its own
+			case *sqlparser.Subquery: // has tables of its own
+				asks = asks || valuesInside(n)
+				return false, nil
 			}
 			return true, nil
 		}, a.Expr)
 	}
 	return asks && !others
+}
+
+// valuesInside reports whether a sub-query has VALUES(c).
+func valuesInside(sub *sqlparser.Subquery) bool {
+	found := false
+	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		_, values := n.(*sqlparser.ValuesFuncExpr)
+		found = found || values
+		return !found, nil
+	}, sub)
+	return found
 }
 
 // columnsAtParse returns the columns of a table while a statement is parsed, before its metadata locks are held; nil if there is none.

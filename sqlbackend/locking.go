@@ -31,6 +31,7 @@ const (
 func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlparser.Statement {
 	if s, ok := stmt.(*sqlparser.Insert); ok {
 		nameInserted(ctx, s)
+		askDuplicates(s)
 	}
 	switch {
 	case isQuery(stmt):

@@ -46,8 +46,9 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 	a.Catalog.StatsProvider = statistics
 	a.Coster = &coster{Coster: a.Coster, stats: statistics}
 	for _, b := range a.Batches {
+		b.Rules = slices.Clone(b.Rules) // some are the frontend's own list, which other engines have as well
 		if b.Desc == "once-before" { // as its last: the frontend's check of groupings is not about what is added
-			b.Rules = append(slices.Clip(b.Rules), analyzer.Rule{Id: carryColumnsRuleID, Apply: CarryColumnsRule})
+			b.Rules = append(b.Rules, analyzer.Rule{Id: carryColumnsRuleID, Apply: CarryColumnsRule})
 		}
 		for i, r := range b.Rules {
 			switch r.Id {
@@ -57,6 +58,8 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 				b.Rules[i].Apply = unnesting(r.Apply)
 			case ruleNamed("replaceIdxSort"):
 				b.Rules[i].Apply = keyOrderBefore(r.Apply)
+			case ruleNamed("assignExecIndexes"):
+				b.Rules[i].Apply = placingDuplicates(r.Apply)
 			}
 		}
 	}
