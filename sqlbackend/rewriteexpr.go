@@ -139,13 +139,13 @@ func rewrittenWord(word string) bool {
 	case 'a':
 		known = []string{"any", "all"}
 	case 's':
-		known = []string{"some", "sounds", "sql_small_result", "sql_big_result", "sql_buffer_result", "sql_no_cache"}
+		known = []string{"some", "sounds", "sql_small_result", "sql_big_result", "sql_buffer_result", "sql_no_cache", "substr", "substring"}
 	case 'e':
 		known = []string{"exists"}
 	case 'j':
 		known = []string{"json_value"}
 	case 'm':
-		known = []string{"member"}
+		known = []string{"member", "mid"}
 	case 'l':
 		known = []string{"low_priority"}
 	case 'd':
@@ -258,6 +258,8 @@ func (r *textRewriter) other(i int) {
 		r.edit(r.start(i), r.list[i+1].to, "LIKE `"+memberName+"`")
 	case r.word(i, "sounds") && r.word(i+1, "like"):
 		r.edit(r.start(i), r.list[i+1].to, "LIKE `"+soundsName+"`() ^")
+	case r.word(i, "substring", "substr", "mid") && r.kind(i+1) == '(':
+		r.substring(i + 1)
 	case r.word(i, "json_value") && r.kind(i+1) == '(':
 		r.jsonValue(i)
 	case len(r.intervals) > 0 && compoundUnit(r.list[i].text) != "" && r.word(i, r.list[i].text):
@@ -269,6 +271,21 @@ func (r *textRewriter) other(i int) {
 		unit := r.list[i].text
 		r.edit(r.list[last.at].to, r.list[last.at].to, " `"+intervalName+"`(")
 		r.edit(r.start(i), r.list[i].to, ", '"+strings.ToLower(unit)+"') "+compoundUnit(unit))
+	}
+}
+
+// substring puts commas in place of FROM and FOR in a call whose arguments begin at i: the frontend's grammar knows these words
+// only both, and behind a column or a text.
+func (r *textRewriter) substring(i int) {
+	word := "from"
+	for j := i + 1; j < r.match[i] && word != ""; j++ {
+		switch {
+		case r.match[j] > j:
+			j = r.match[j]
+		case r.word(j, word):
+			r.edit(r.start(j), r.list[j].to, ",")
+			word = map[string]string{"from": "for"}[word]
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func statementTokens(query string, options sqlparser.ParserOptions) ([]token, bo
 			s.finish()
 			return append(list, token{kind: s.kind, from: from, to: s.end}), true
 		}
-		to := tokenEnd(query, s)
+		to := endOfToken(query, s, from, options)
 		list = append(list, token{kind: s.kind, text: s.text, from: from, to: to})
 		from = to
 		s.next()
@@ -45,11 +45,34 @@ func allTokens(query string, options sqlparser.ParserOptions) ([]token, bool) {
 		if s.kind == 0 {
 			return append(list, token{from: from, to: s.size}), true
 		}
-		to := tokenEnd(query, s)
+		to := endOfToken(query, s, from, options)
 		list = append(list, token{kind: s.kind, text: s.text, from: from, to: to})
 		from = to
 	}
 	return nil, false
+}
+
+// endOfToken is where the token that s is at ends, which begins behind from. The tokenizer looks at the one behind FOR and NOT before
+// it says what they are.
+func endOfToken(query string, s *tokens, from int, options sqlparser.ParserOptions) int {
+	to := tokenEnd(query, s)
+	if s.kind != sqlparser.FOR && s.kind != sqlparser.NOT {
+		return to
+	}
+	for from < to {
+		if end := skipText(query, from, options); end > from {
+			from = end
+			continue
+		}
+		if query[from] > ' ' {
+			break
+		}
+		from++
+	}
+	if end := from + len(s.text); end <= to && strings.EqualFold(query[from:end], s.text) {
+		return end
+	}
+	return to
 }
 
 // isWord reports whether a token is that word, not a text.
