@@ -58,6 +58,8 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 				b.Rules[i].Apply = unnesting(r.Apply)
 			case ruleNamed("replaceIdxSort"):
 				b.Rules[i].Apply = keyOrderBefore(r.Apply)
+			case ruleNamed("validateGroupBy"):
+				b.Rules[i].Apply = checkingGroups(r.Apply)
 			case ruleNamed("assignExecIndexes"):
 				b.Rules[i].Apply = placingDuplicates(r.Apply)
 			}
