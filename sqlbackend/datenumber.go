@@ -153,6 +153,30 @@ func insertedLiterals(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIde
 	if !ok {
 		return n, transform.SameTree, nil
 	}
+	inner, adjusts := insert.Source.(*adjustedSource)
+	source := insert.Source
+	if adjusts {
+		source = inner.Child
+	}
+	source, same, err := exactDefaults(ctx, source)
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
+	if !same {
+		if adjusts {
+			if source, err = inner.WithChildren(ctx, source); err != nil {
+				return nil, transform.SameTree, err
+			}
+		}
+		insert = insert.WithSource(source)
+	}
+	with, unchanged, err := givenLiterals(ctx, insert)
+	return with, same && unchanged, err
+}
+
+// givenLiterals does so for the rows of one INSERT.
+func givenLiterals(ctx *sql.Context, insert *plan.InsertInto) (sql.Node, transform.TreeIdentity, error) {
+	var n sql.Node = insert
 	names := insert.ColumnNames
 	schema := insert.Destination.Schema(ctx)
 	if len(names) == 0 {

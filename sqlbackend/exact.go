@@ -85,16 +85,6 @@ func textOperands(ctx *sql.Context, e sql.Expression) (sql.Expression, bool, err
 	return hideOperands(ctx, e, which, func(i int) bool { return isTextOperand(name, i) }, func(c sql.Expression) sql.Expression { return &timeText{c} })
 }
 
-func isAggregation(e sql.Expression) bool {
-	_, ok := e.(sql.Aggregation)
-	return ok
-}
-
-func isInterval(e sql.Expression) bool {
-	_, ok := e.(*expression.Interval)
-	return ok
-}
-
 // textBranches is a CASE whose results are texts with what is shown of them.
 func textBranches(ctx *sql.Context, c *expression.Case) (sql.Expression, bool, error) {
 	if !types.IsTextOnly(c.Type(ctx)) {
@@ -137,55 +127,6 @@ func shownText(ctx *sql.Context, e sql.Expression, changed bool) (sql.Expression
 		return e, changed
 	}
 	return &timeText{e}, true
-}
-
-func exactTimes(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
-	switch e.(type) {
-	case *expression.Arithmetic, *expression.Div, *expression.IntDiv, *expression.Mod, *expression.UnaryMinus, *negated, *exactSum, *exactAverage:
-		number := func(c sql.Expression) sql.Expression {
-			if isTimeType(c.Type(ctx)) {
-				return &timeNumber{c}
-			}
-			return &dateValue{c}
-		}
-		which, at := func(t sql.Type) bool { return isTimeType(t) || types.IsTime(t) }, func(int) bool { return true }
-		switch {
-		case isAggregation(e): // behind its operand stands the order of a window
-			at = func(i int) bool { return i == 0 }
-		case slices.ContainsFunc(e.Children(), isInterval):
-			which = isTimeType
-		}
-		numbers, changed, err := hideOperands(ctx, e, which, at, number)
-		if err != nil {
-			return nil, transform.SameTree, err
-		}
-		if changed {
-			exact, _, err := exactOne(ctx, numbers)
-			return exact, transform.NewTree, err
-		}
-	case *expression.Convert:
-		if to := e.Type(ctx); takesNumbers(to) {
-			numbers, changed, err := hideTimes(ctx, e, isTemporal, func(c sql.Expression) sql.Expression { return &givenNumber{c, to} })
-			if err != nil {
-				return nil, transform.SameTree, err
-			}
-			if changed {
-				exact, _, err := exactOne(ctx, numbers)
-				return exact, transform.NewTree, err
-			}
-		}
-	case *expression.HashInTuple, *expression.InTuple, *expression.Between, expression.Comparer,
-		*function.DateAdd, *function.DateSub:
-		plain, changed, err := hideTimes(ctx, e, isTimeType, func(c sql.Expression) sql.Expression { return &asTimespan{c} })
-		if err != nil {
-			return nil, transform.SameTree, err
-		}
-		if changed {
-			exact, _, err := exactOne(ctx, plain)
-			return exact, transform.NewTree, err
-		}
-	}
-	return exactOne(ctx, e)
 }
 
 func exactOne(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {

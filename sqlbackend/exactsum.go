@@ -70,10 +70,12 @@ var (
 	_ sql.Aggregation = (*exactAverage)(nil)
 )
 
-func newSum(_ *sql.Context, e sql.Expression) sql.Expression { return &exactSum{aggregation.NewSum(e)} }
+func newSum(ctx *sql.Context, e sql.Expression) sql.Expression {
+	return &exactSum{aggregation.NewSum(timeAsNumber(ctx, e))}
+}
 
-func newAverage(_ *sql.Context, e sql.Expression) sql.Expression {
-	return &exactAverage{aggregation.NewAvg(e)}
+func newAverage(ctx *sql.Context, e sql.Expression) sql.Expression {
+	return &exactAverage{aggregation.NewAvg(timeAsNumber(ctx, e))}
 }
 
 // Type implements sql.Expression.

@@ -111,8 +111,9 @@ func pushOnce(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, e
 	return n, pushed && into && rows, nil
 }
 
-// Retype is the schema of a result in which columns that have become texts are such: some functions of texts are of the type of
-// their operand, and the frontend asked before that was made a text (see timeText).
+// Retype is the schema of a result in which columns that have become texts or other numbers are such: some functions of texts are of
+// the type of their operand, arithmetic is of that of its operands, and the frontend asked before those were made texts and numbers
+// (see timeText and timeNumber).
 func (c *Conn) Retype(schema sql.Schema) sql.Schema {
 	built := c.stmt.built
 	if len(built) != len(schema) {
@@ -120,15 +121,18 @@ func (c *Conn) Retype(schema sql.Schema) sql.Schema {
 	}
 	var out sql.Schema
 	for i, col := range built {
-		if !types.IsTextOnly(col.Type) || types.IsTextOnly(schema[i].Type) {
+		was := schema[i].Type
+		text := types.IsTextOnly(col.Type) && !types.IsTextOnly(was)
+		number := types.IsNumber(col.Type) && (types.IsFloat(was) || types.IsDecimal(was)) && !col.Type.Equals(was)
+		if !text && !number {
 			continue
 		}
 		if out == nil {
 			out = slices.Clone(schema)
 		}
-		text := *schema[i]
-		text.Type = col.Type
-		out[i] = &text
+		retyped := *schema[i]
+		retyped.Type = col.Type
+		out[i] = &retyped
 	}
 	if out == nil {
 		return schema

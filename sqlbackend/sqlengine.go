@@ -47,7 +47,7 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 	a.Coster = &coster{Coster: a.Coster, stats: statistics}
 	for _, b := range a.Batches {
 		b.Rules = slices.Clone(b.Rules) // some are the frontend's own list, which other engines have as well
-		if b.Desc == "once-before" { // as its last: the frontend's check of groupings is not about what is added
+		if b.Desc == "once-before" {    // as its last: the frontend's check of groupings is not about what is added
 			b.Rules = append(b.Rules, analyzer.Rule{Id: carryColumnsRuleID, Apply: CarryColumnsRule})
 		}
 		for i, r := range b.Rules {

@@ -350,6 +350,9 @@ func (t *Table) expressions(ctx *sql.Context, columns []shapeColumn, from int) (
 		if err != nil {
 			return nil, err
 		}
+		if e, _, err = transform.Expr(ctx, e, exactComparison); err != nil { // as rows that are inserted have it
+			return nil, err
+		}
 		list = append(list, e)
 	}
 	return list, nil

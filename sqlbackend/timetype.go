@@ -584,6 +584,14 @@ func timeFunction(name string) (sql.Function, bool) {
 		return sql.Function2{Name: name, Fn: func(ctx *sql.Context, a, b sql.Expression) sql.Expression {
 			return &shown{function.NewTimeDiff(ctx, a, b), timeOf(2)}
 		}}, true
+	case "curdate", "current_date": // which the frontend says is a text
+		return sql.Function0{Name: name, Fn: func(ctx *sql.Context) sql.Expression {
+			e := function.NewCurrDate(ctx)
+			if name == "current_date" {
+				e = function.NewCurrentDate(ctx)
+			}
+			return &shown{e, func(*sql.Context, sql.Expression) sql.Type { return types.Date }}
+		}}, true
 	case "curtime", "current_time":
 		return sql.FunctionN{Name: name, Fn: func(ctx *sql.Context, args ...sql.Expression) (sql.Expression, error) {
 			if err := clockDigits(name, args); err != nil {
