@@ -68,7 +68,11 @@ func mapToSQLError(err error) *mysql.SQLError {
 			}
 		}
 	}
-	return withState(sql.CastSQLError(chain[len(chain)-1])) // kinds the frontend registers itself, else 1105
+	last := chain[len(chain)-1]
+	if text := last.Error(); strings.HasPrefix(text, "syntax error ") { // of a text inside a statement, as in PREPARE
+		return newError(1064, "You have an error in your SQL syntax; %s", text)
+	}
+	return withState(sql.CastSQLError(last)) // kinds the frontend registers itself, else 1105
 }
 
 // causes lists err and everything it wraps, outermost first, through the frontend's own wrappers as well, which

@@ -41,6 +41,9 @@ func (p *parser) ParseSimple(query string) (sqlparser.Statement, error) {
 	}
 	rewritten := rewriteClauses(query, sqlparser.ParserOptions{})
 	stmt, err := p.inner.ParseSimple(rewritten)
+	if err == nil {
+		err = refuseReturning(stmt)
+	}
 	placeBody(stmt, query, rewritten)
 	return stmt, err
 }
@@ -93,6 +96,9 @@ func (p *parser) ParseWithOptions(ctx context.Context, query string, delimiter r
 	if !ok {
 		stmt, parsed, rest, err := p.inner.ParseWithOptions(ctx, query, delimiter, multi, options)
 		if err == nil {
+			err = refuseReturning(stmt)
+		}
+		if err == nil {
 			stmt = finishTree(ctx, stmt, query)
 			p.mark(ctx, stmt, parsed)
 			if rest == "" && placeBody(stmt, original, parsed) {
@@ -118,6 +124,9 @@ func (p *parser) ParseOneWithOptions(ctx context.Context, query string, options 
 		var err error
 		rewritten := rewriteClauses(query, options)
 		stmt, end, err = p.inner.ParseOneWithOptions(ctx, rewritten, options)
+		if err == nil {
+			err = refuseReturning(stmt)
+		}
 		if err != nil {
 			return stmt, end, err
 		}
@@ -129,6 +138,14 @@ func (p *parser) ParseOneWithOptions(ctx context.Context, query string, options 
 	}
 	p.mark(ctx, stmt, query)
 	return stmt, end, nil
+}
+
+// refuseReturning is the error of a statement with a RETURNING clause.
+func refuseReturning(stmt sqlparser.Statement) error {
+	if clause := returningIn(stmt); clause != "" {
+		return fmt.Errorf("syntax error near '%s'", clause)
+	}
+	return nil
 }
 
 // mark tells the session. The frontend parses texts of views, defaults and checks while it plans a statement: those are

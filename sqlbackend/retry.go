@@ -15,7 +15,6 @@ import (
 
 	"lancesql/engine"
 	"lancesql/internal/errs"
-	"lancesql/sqlbackend/wire"
 )
 
 // retryRounds bounds how often one statement runs. Every round keeps the row locks of the rounds before, so each makes
@@ -102,7 +101,6 @@ func readsStream(n sql.Node) bool {
 func (b *rootBuilder) retry(ctx *sql.Context, n sql.Node) (sql.RowIter, error) {
 	c := connOf(ctx)
 	mark := c.mark()
-	c.stmt.returned = wire.ReturningSchema(ctx, n)
 	n, err := prepareChange(ctx, n)
 	if err != nil {
 		return nil, err
@@ -114,11 +112,8 @@ func (b *rootBuilder) retry(ctx *sql.Context, n sql.Node) (sql.RowIter, error) {
 	return &retryIter{node: n, inner: b.inner, conn: c, mark: mark, child: child}, nil
 }
 
-// ReplacedSchema returns the schema of the rows of REPLACE … RETURNING; nil for other statements.
-func (c *Conn) ReplacedSchema() sql.Schema { return c.stmt.returned }
-
 // retryIter runs a statement until no row it changes had changed since it was read. It reads all result rows before it
-// gives the first away, since a later conflict takes them back; a DML statement has one, or the rows of RETURNING.
+// gives the first away, since a later conflict takes them back; a DML statement has one.
 type retryIter struct {
 	node  sql.Node
 	inner *rowexec.BaseBuilder
@@ -231,31 +226,22 @@ func isKind(chain []error, kind *goerrors.Kind) bool {
 }
 
 // replacing corrects what a REPLACE answers. The frontend counts a row that was there already as two, and one that takes the place
-// of several as two as well; RETURNING is the rows before, each with the one that took its place.
+// of several as two as well.
 func (r *retryIter) replacing(ctx *sql.Context) error {
 	insert, ok := r.node.(*plan.InsertInto)
 	if !ok || !insert.IsReplace {
 		return nil
 	}
 	for i, row := range r.rows {
-		switch {
-		case types.IsOkResult(row):
-			ok := types.GetOkResult(row)
-			if n := r.conn.stmt.replaced; n > 0 || !referenced(insert) {
-				ok.RowsAffected += uint64(n)
-			}
-			r.rows[i] = sql.NewRow(ok)
-			ctx.GetLastQueryInfo().RowCount.Store(int64(ok.RowsAffected))
-		case len(insert.Returning) > 0:
-			out := make(sql.Row, len(insert.Returning))
-			for j, e := range insert.Returning {
-				var err error
-				if out[j], err = e.Eval(ctx, row[len(row)/2:]); err != nil {
-					return err
-				}
-			}
-			r.rows[i] = out
+		if !types.IsOkResult(row) {
+			continue
 		}
+		ok := types.GetOkResult(row)
+		if n := r.conn.stmt.replaced; n > 0 || !referenced(insert) {
+			ok.RowsAffected += uint64(n)
+		}
+		r.rows[i] = sql.NewRow(ok)
+		ctx.GetLastQueryInfo().RowCount.Store(int64(ok.RowsAffected))
 	}
 	return nil
 }

@@ -439,6 +439,9 @@ func (r *routineReader) statement(text string) (sqlparser.Statement, error) {
 	if rest != "" {
 		return nil, fmt.Errorf("syntax error near '%s'", rest)
 	}
+	if err := refuseReturning(stmt); err != nil {
+		return nil, err
+	}
 	return finishTree(r.ctx, stmt, rewritten), nil
 }
 

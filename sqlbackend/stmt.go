@@ -25,7 +25,6 @@ type statement struct {
 	replaced  int                  // what REPLACE adds to the frontend's count, which has one row at most that gave way to another
 	inserted  int64                // rows an INSERT has written, for messages
 	ignores   bool                 // INSERT IGNORE, UPDATE IGNORE
-	returned  sql.Schema           // of REPLACE … RETURNING
 	built     sql.Schema           // of the plan that runs, if that was changed after the frontend has told its types
 	altering  *alterations         // what the steps of a DDL statement have changed so far; nil if it has one
 	altered   []func(*sql.Context) // what is to be done once that is committed

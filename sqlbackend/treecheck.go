@@ -36,6 +36,29 @@ func checkTree(ctx *sql.Context, stmt sqlparser.Statement) error {
 	return nil
 }
 
+// returningIn is the RETURNING clause of an INSERT or REPLACE, or of one inside a definition; empty if there is none. It is MariaDB's: the
+// frontend's grammar knows it, MySQL's does not.
+func returningIn(stmt sqlparser.SQLNode) (clause string) {
+	switch s := stmt.(type) {
+	case *sqlparser.Insert:
+		if s.Returning != nil {
+			return "RETURNING " + sqlparser.String(s.Returning)
+		}
+	case *sqlparser.Explain:
+		return returningIn(s.Statement)
+	case *sqlparser.DDL:
+		for _, body := range bodies(s) {
+			_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+				if insert, ok := n.(*sqlparser.Insert); ok && clause == "" {
+					clause = returningIn(insert)
+				}
+				return clause == "", nil
+			}, body)
+		}
+	}
+	return clause
+}
+
 // primaryColumn is sqlparser's option of a column that is the primary key, which it does not export.
 const primaryColumn sqlparser.ColumnKeyOption = 1
 

@@ -299,10 +299,7 @@ func (h *Handler) ComPrepare(ctx context.Context, c *mysql.Conn, query string, p
 	if _, use := node.(*plan.Use); use {
 		return nil, mysql.NewSQLError(1295, "HY000", "This command is not supported in the prepared statement protocol yet")
 	}
-	schema := ReturningSchema(sqlCtx, node)
-	if schema == nil {
-		schema = node.Schema(sqlCtx)
-	}
+	schema := node.Schema(sqlCtx)
 	if answersOK(node) || types.IsOkResultSchema(schema) {
 		return nil, nil
 	}
@@ -312,10 +309,8 @@ func (h *Handler) ComPrepare(ctx context.Context, c *mysql.Conn, query string, p
 // answersOK reports whether a bound, not yet analysed DML node will answer with an OK packet although its schema now
 // is that of its table.
 func answersOK(n sql.Node) bool {
-	switch n := n.(type) {
-	case *plan.InsertInto:
-		return n.Returning == nil
-	case *plan.Update, *plan.UpdateJoin, *plan.DeleteFrom:
+	switch n.(type) {
+	case *plan.InsertInto, *plan.Update, *plan.UpdateJoin, *plan.DeleteFrom:
 		return true
 	}
 	return false

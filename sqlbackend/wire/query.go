@@ -237,11 +237,6 @@ func (h *Handler) execute(ctx *sql.Context, c *mysql.Conn, cmd *command, send my
 			return h.sendSeveral(ctx, framesOf(c), results, rest, send)
 		}
 	}
-	if s, ok := ctx.Session.(replacedSchema); ok {
-		if own := s.ReplacedSchema(); own != nil {
-			schema = own
-		}
-	}
 	switch s := bounded.(type) {
 	case *sqlparser.Show:
 		schema = likeHeader(s, schema)

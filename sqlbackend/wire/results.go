@@ -5,8 +5,6 @@ import (
 	"errors"
 
 	"github.com/dolthub/go-mysql-server/sql"
-	"github.com/dolthub/go-mysql-server/sql/plan"
-	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/vitess/go/mysql"
 	"github.com/dolthub/vitess/go/sqltypes"
 )
@@ -101,20 +99,4 @@ func (h *Handler) sendNext(ctx context.Context, c *mysql.Conn, f *frames, send m
 		return "", h.explain("", nil, err)
 	}
 	return nextResult, nil
-}
-
-// replacedSchema is a session whose statement answers with rows of another schema than its plan's; nil: of that.
-type replacedSchema interface{ ReplacedSchema() sql.Schema }
-
-// ReturningSchema is the schema of the rows of REPLACE … RETURNING, of which the frontend has another; nil if n is no such statement.
-func ReturningSchema(ctx *sql.Context, n sql.Node) sql.Schema {
-	insert, ok := n.(*plan.InsertInto)
-	if !ok || !insert.IsReplace || len(insert.Returning) == 0 {
-		return nil
-	}
-	var out sql.Schema
-	for _, e := range insert.Returning {
-		out = append(out, transform.ExpressionToColumn(ctx, e, ""))
-	}
-	return out
 }
