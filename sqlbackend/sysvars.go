@@ -92,6 +92,8 @@ func replacedVariables() []sql.SystemVariable {
 		textVariable("version_comment", versionComment, sql.SystemVariableScope_Global, false),
 		// Why: the frontend reads and writes any file of the server when this is empty; nothing is below a relative path.
 		textVariable("secure_file_priv", "NULL", sql.SystemVariableScope_Global, false),
+		newLocaleVariable("lc_messages"),
+		newLocaleVariable("lc_time_names"),
 		&sql.MysqlSystemVariable{
 			Name: "innodb_lock_wait_timeout", Scope: sql.GetMysqlScope(sql.SystemVariableScope_Both), Dynamic: true,
 			Type:    types.NewSystemIntType("innodb_lock_wait_timeout", 1, lockWaitMax, false),
