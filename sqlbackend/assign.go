@@ -130,7 +130,7 @@ func checkAssignment(ctx *sql.Context, e sql.Expression) (sql.Expression, transf
 			return expression.NewSetField(s.LeftChild, text), transform.NewTree, nil
 		}
 	}
-	if _, done := s.RightChild.(*assigned); done || !sql.IsNumberType(typ) && !takesTexts(typ) {
+	if _, done := s.RightChild.(*assigned); done || !sql.IsNumberType(typ) && !takesTexts(typ) && !types.IsBit(typ) {
 		return e, transform.SameTree, nil
 	}
 	a := &assigned{child: givenTo(ctx, typ, s.RightChild), typ: typ, rows: new(int)}
@@ -197,7 +197,7 @@ func (a *adjusted) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expres
 	return &adjusted{Expression: c[0], column: a.column}, nil
 }
 
-// assigned is the value of an assignment to a column of numbers, in the column's type, or of times.
+// assigned is the value of an assignment to a column of numbers or bits, in the column's type, or of times.
 type assigned struct {
 	child  sql.Expression
 	typ    sql.Type
@@ -219,7 +219,7 @@ func (a *assigned) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
 			return nil, err
 		}
 	}
-	if !sql.IsNumberType(a.typ) {
+	if !sql.IsNumberType(a.typ) && !types.IsBit(a.typ) {
 		return v, nil
 	}
 	var c any
@@ -228,6 +228,9 @@ func (a *assigned) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
 		c, in, err = rt.ConvertRound(ctx, v)
 	} else {
 		c, in, err = a.typ.Convert(ctx, v)
+	}
+	if err != nil && types.IsBit(a.typ) && in != sql.InRange {
+		return nil, bitsTooLong(a.column, int64(*a.rows))
 	}
 	if err != nil {
 		return v, nil // the assignment itself reports it, with the column's name
@@ -251,7 +254,7 @@ func (a *assigned) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expres
 
 // Type implements sql.Expression.
 func (a *assigned) Type(ctx *sql.Context) sql.Type {
-	if !sql.IsNumberType(a.typ) {
+	if !sql.IsNumberType(a.typ) && !types.IsBit(a.typ) {
 		return a.child.Type(ctx)
 	}
 	return a.typ

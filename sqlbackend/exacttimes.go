@@ -18,14 +18,14 @@ import (
 // exactTimes gives what computes with numbers the numbers that its operands are, and what compares or shifts times those the frontend
 // recognises.
 func exactTimes(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
-	if wantsNumbers(ctx, e) {
+	if sum, ok, err := shiftOf(ctx, e); ok || err != nil {
+		return sum, transform.NewTree, err
+	}
+	if wantsNumbers(ctx, e) && !slices.ContainsFunc(e.Children(), isInterval) {
 		number := func(c sql.Expression) sql.Expression { return timeAsNumber(ctx, c) }
 		which, at := func(t sql.Type) bool { return isTimeType(t) || types.IsTime(t) }, func(int) bool { return true }
-		switch {
-		case isAggregation(e): // behind its operand stands the order of a window
+		if isAggregation(e) { // behind its operand stands the order of a window
 			at = func(i int) bool { return i == 0 }
-		case slices.ContainsFunc(e.Children(), isInterval):
-			which = isTimeType
 		}
 		numbers, changed, err := hideOperands(ctx, e, which, at, number)
 		if err != nil {

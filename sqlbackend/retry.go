@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
@@ -203,22 +204,40 @@ func (r *retryIter) drain(ctx *sql.Context) error {
 func (r *retryIter) inColumn(ctx *sql.Context, err error) error {
 	insert, ok := r.node.(*plan.InsertInto)
 	var wrapped sql.WrappedInsertError
-	if !ok || !errors.As(err, &wrapped) || !isKind(causes(err), sql.ErrValueOutOfRange) {
+	if !ok || !errors.As(err, &wrapped) {
 		return err
 	}
+	chain := causes(err)
+	bits := tooManyBits(chain)
 	schema, row := insert.Destination.Schema(ctx), wrapped.OffendingRow
-	if len(row) != len(schema) {
+	if len(row) != len(schema) || !bits && !isKind(chain, sql.ErrValueOutOfRange) {
 		return err
 	}
 	for i, c := range schema {
-		if row[i] == nil {
+		if row[i] == nil || bits != types.IsBit(c.Type) {
 			continue
 		}
-		if _, in, cerr := asColumn(ctx, c.Type, row[i]); cerr == nil && in != sql.InRange {
+		_, in, cerr := asColumn(ctx, c.Type, row[i])
+		switch {
+		case in == sql.InRange:
+		case bits:
+			return sql.NewWrappedInsertError(row, bitsTooLong(c.Name, r.conn.stmt.inserted+1))
+		case cerr == nil:
 			return sql.NewWrappedInsertError(row, sql.ErrValueOutOfRange.New(row[i], inColumn(c.Type, c.Name, r.conn.stmt.inserted+1)))
 		}
 	}
 	return err
+}
+
+// tooManyBits reports whether an error is that of a value for which a BIT column is too short, of a kind the frontend does not export.
+func tooManyBits(chain []error) bool {
+	return slices.ContainsFunc(chain, func(e error) bool {
+		return strings.Contains(e.Error(), "is beyond the maximum value that can be held by")
+	})
+}
+
+func bitsTooLong(column string, row int64) error {
+	return newError(1406, "Data too long for column '%s' at row %d", column, row)
 }
 
 func isKind(chain []error, kind *goerrors.Kind) bool {

@@ -539,9 +539,7 @@ func shiftedType(ctx *sql.Context, e sql.Expression) sql.Type {
 	if at := args[0].Type(ctx); !types.IsDateType(at) {
 		digits = timeDigitsOf(ctx, args[0])
 	}
-	if i, ok := args[1].(*expression.Interval); ok && strings.Contains(i.Unit, "MICROSECOND") {
-		digits = types.MaxDatetimePrecision
-	}
+	digits = max(digits, intervalDigits(args[1]))
 	if isTime {
 		return newTimeType(digits)
 	}
@@ -553,15 +551,6 @@ func timeFunction(name string) (sql.Function, bool) {
 	timeOf := func(most int) func(*sql.Context, sql.Expression) sql.Type {
 		return func(ctx *sql.Context, e sql.Expression) sql.Type { return newTimeType(argumentDigits(ctx, e, most)) }
 	}
-	shift := func(build func(*sql.Context, ...sql.Expression) (sql.Expression, error)) (sql.Function, bool) {
-		return sql.FunctionN{Name: name, Fn: func(ctx *sql.Context, args ...sql.Expression) (sql.Expression, error) {
-			e, err := build(ctx, args...)
-			if err != nil {
-				return nil, err
-			}
-			return &shown{e, shiftedType}, nil
-		}}, true
-	}
 	switch name {
 	case castTimeName:
 		return sql.Function2{Name: name, Fn: func(ctx *sql.Context, e, n sql.Expression) sql.Expression {
@@ -569,13 +558,13 @@ func timeFunction(name string) (sql.Function, bool) {
 			return &shown{newTimeOf(name, e), func(*sql.Context, sql.Expression) sql.Type { return newTimeType(digits) }}
 		}}, true
 	case "date_add":
-		return shift(function.NewDateAdd)
+		return shift{name, 1, false, function.NewDateAdd}.function(), true
 	case "date_sub":
-		return shift(function.NewDateSub)
+		return shift{name, -1, false, function.NewDateSub}.function(), true
 	case "adddate":
-		return shift(function.NewAddDate)
+		return shift{name, 1, false, function.NewAddDate}.function(), true
 	case "subdate":
-		return shift(function.NewSubDate)
+		return shift{name, -1, false, function.NewSubDate}.function(), true
 	case "time":
 		return sql.Function1{Name: name, Fn: func(ctx *sql.Context, e sql.Expression) sql.Expression {
 			return &shown{newTimeOf(name, e), timeOf(1)}
