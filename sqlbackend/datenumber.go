@@ -1,8 +1,10 @@
 package sqlbackend
 
 import (
+	"strconv"
 	"strings"
 
+	"github.com/cockroachdb/apd/v3"
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/plan"
@@ -116,34 +118,93 @@ func datesFromNumbers(ctx *sql.Context, e sql.Expression) (sql.Expression, trans
 
 // comparedDates replaces literals that are dates next to dates.
 func comparedDates(ctx *sql.Context, e sql.Expression, children []sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
-	dated := false
+	dated, digits := false, types.MaxDatetimePrecision
 	for _, c := range children {
 		_, literal := c.(*expression.Literal)
-		dated = dated || !literal && c.Resolved() && types.IsTime(c.Type(ctx))
+		if !literal && c.Resolved() && types.IsTime(c.Type(ctx)) {
+			dated, digits = true, min(digits, timeDigits(c.Type(ctx)))
+		}
 	}
 	if !dated {
 		return e, transform.SameTree, nil
 	}
 	var out []sql.Expression
 	for i, c := range children {
-		l, ok := c.(*expression.Literal)
-		if !ok {
-			continue
+		var by sql.Expression
+		switch c := c.(type) {
+		case *expression.Literal:
+			if text, ok := dateLiteral(c.Value(), digits); ok {
+				by = expression.NewLiteral(text, types.Text)
+			}
+		case expression.Tuple:
+			if list := datesInList(c, digits); list != nil {
+				by = list
+			}
 		}
-		text, ok := dateOfDigits(l.Value()).(string)
-		if was, _ := l.Value().(string); !ok || text == was {
+		if by == nil {
 			continue
 		}
 		if out == nil {
 			out = append(out, children...)
 		}
-		out[i] = expression.NewLiteral(text, types.Text)
+		out[i] = by
 	}
 	if out == nil {
 		return e, transform.SameTree, nil
 	}
+	if in, ok := e.(*expression.HashInTuple); ok { // which keeps what it has hashed
+		n, err := expression.NewHashInTuple(ctx, out[0], out[1])
+		if err != nil {
+			return in, transform.SameTree, nil
+		}
+		return n, transform.NewTree, nil
+	}
 	n, err := e.WithChildren(ctx, out...)
 	return n, transform.NewTree, err
+}
+
+// dateLiteral is a number, or a text of digits, that is a date, as a text with separators. False if it is none, has such separators
+// already, or has more digits behind the point than it is compared with: that comparison is one of numbers.
+func dateLiteral(v any, digits int) (string, bool) {
+	if d, ok := v.(*apd.Decimal); ok && d != nil {
+		whole, fraction, _ := strings.Cut(d.Text('f'), ".")
+		fraction = strings.TrimRight(fraction, "0")
+		n, err := strconv.ParseInt(whole, 10, 64)
+		if err != nil || len(fraction) > digits {
+			return "", false
+		}
+		text, ok := dateOfDigits(n).(string)
+		switch {
+		case !ok:
+			return "", false
+		case fraction == "":
+			return text, true
+		}
+		return text + "." + fraction, strings.Contains(text, " ")
+	}
+	text, ok := dateOfDigits(v).(string)
+	was, _ := v.(string)
+	return text, ok && text != was
+}
+
+// datesInList replaces the numbers of a list that are dates; nil if there are none, or others.
+func datesInList(list expression.Tuple, digits int) expression.Tuple {
+	out := make(expression.Tuple, len(list))
+	changed := false
+	for i, e := range list {
+		l, ok := e.(*expression.Literal)
+		if !ok {
+			return nil
+		}
+		out[i] = l
+		if text, ok := dateLiteral(l.Value(), digits); ok {
+			out[i], changed = expression.NewLiteral(text, types.Text), true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return out
 }
 
 // insertedLiterals does the same for the rows of an INSERT or REPLACE, and gives its columns of byte strings the bytes of

@@ -262,8 +262,8 @@ func (d *dateValue) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expre
 	return &dateValue{c[0]}, nil
 }
 
-// datesAsNumbers replaces dates that are compared with columns of numbers; nil if there are none. Dates next to numbers that are
-// constant are compared as dates, see comparedDates.
+// datesAsNumbers replaces dates that are compared with columns of numbers, or with literals that are no dates; nil if there are none.
+// Dates next to numbers that are dates are compared as such, see comparedDates.
 func datesAsNumbers(ctx *sql.Context, operands []sql.Expression) []sql.Expression {
 	number := false
 	var out []sql.Expression
@@ -280,8 +280,10 @@ func datesAsNumbers(ctx *sql.Context, operands []sql.Expression) []sql.Expressio
 			return nil
 		}
 		sql.Inspect(ctx, o, func(_ *sql.Context, e sql.Expression) bool {
-			_, column := e.(*expression.GetField)
-			number = number || column
+			switch e.(type) {
+			case *expression.GetField, *expression.Literal: // literals that are dates are texts by now
+				number = true
+			}
 			return !number
 		})
 	}

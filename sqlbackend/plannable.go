@@ -26,6 +26,7 @@ var _ sql.ExpressionTreeFilter = plannable{}
 
 // Next implements sql.ExpressionTreeFilter.
 func (plannable) Next(e sql.Expression) sql.Expression {
+	e = plannedDates(e)
 	switch e := e.(type) {
 	case *expression.Equals:
 		return expression.NewEquals(textLiteral(e.Left()), textLiteral(e.Right()))
@@ -50,6 +51,45 @@ func (plannable) Next(e sql.Expression) sql.Expression {
 		}
 	}
 	return e
+}
+
+// plannedDates gives comparisons of a column of dates with numbers the dates they are. Other numbers are compared as such, of which
+// no index knows.
+func plannedDates(e sql.Expression) sql.Expression {
+	switch e.(type) {
+	case *expression.Between, expression.Comparer:
+	default:
+		return e
+	}
+	dated := false
+	for _, c := range e.Children() {
+		switch c := c.(type) {
+		case *expression.GetField:
+			dated = dated || types.IsTime(c.Type(nil))
+		case *expression.Literal, expression.Tuple:
+		default:
+			return e
+		}
+	}
+	if !dated {
+		return e
+	}
+	with, _, err := comparedDates(nil, e, e.Children())
+	if err != nil || slices.ContainsFunc(with.Children(), hasNumber) {
+		return &unindexed{Expression: e}
+	}
+	return with
+}
+
+// hasNumber reports whether an operand is a number, or a list with one.
+func hasNumber(e sql.Expression) bool {
+	switch e := e.(type) {
+	case *expression.Literal:
+		return isNumber(e.Value())
+	case expression.Tuple:
+		return slices.ContainsFunc(e, hasNumber)
+	}
+	return false
 }
 
 // unindexed is a condition no index is chosen for.
