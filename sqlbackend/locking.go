@@ -183,7 +183,8 @@ func rewriteClauses(query string, options sqlparser.ParserOptions) string {
 		return text
 	}
 	for _, rewrite := range []func(string, sqlparser.ParserOptions) string{rewriteDo, rewriteInsertSet, rewriteHints, rewriteIndexTypes,
-		rewriteReferences, rewriteLabels, rewriteShare, rewriteShow, rewriteDescribe, rewriteAlter, rewritePartitions, rewriteLockTables} {
+		rewriteReferences, rewriteLabels, rewriteShare, rewriteShow, rewriteDescribe, rewriteAlter, rewritePartitions, rewriteLockTables,
+		rewriteDeleteIgnore} {
 		query = rewrite(query, options)
 	}
 	return rewriteWords(query, options)

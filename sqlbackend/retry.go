@@ -106,6 +106,7 @@ func (b *rootBuilder) retry(ctx *sql.Context, n sql.Node) (sql.RowIter, error) {
 	if err != nil {
 		return nil, err
 	}
+	n = c.ignoreReferences(n)
 	child, err := b.inner.Build(ctx, n, nil)
 	if err != nil {
 		return nil, err
@@ -157,9 +158,10 @@ func (r *retryIter) Next(ctx *sql.Context) (sql.Row, error) {
 func (r *retryIter) run(ctx *sql.Context) error {
 	warnings := ctx.Session.Warnings()
 	for round := 1; ; round++ {
-		r.conn.stmt.replaced, r.conn.stmt.inserted = 0, 0
+		r.conn.stmt.replaced, r.conn.stmt.inserted, r.conn.stmt.kept = 0, 0, 0
 		err := r.drain(ctx)
 		if err == nil {
+			r.keeping(ctx)
 			return r.replacing(ctx)
 		}
 		if !isConflict(err) {
@@ -242,6 +244,21 @@ func bitsTooLong(column string, row int64) error {
 
 func isKind(chain []error, kind *goerrors.Kind) bool {
 	return slices.ContainsFunc(chain, func(e error) bool { return kind.Is(e) })
+}
+
+// keeping corrects what a DELETE IGNORE answers: the frontend counts the rows that stayed.
+func (r *retryIter) keeping(ctx *sql.Context) {
+	if r.conn.stmt.kept == 0 {
+		return
+	}
+	for i, row := range r.rows {
+		if types.IsOkResult(row) {
+			ok := types.GetOkResult(row)
+			ok.RowsAffected -= uint64(r.conn.stmt.kept)
+			r.rows[i] = sql.NewRow(ok)
+			ctx.GetLastQueryInfo().RowCount.Store(int64(ok.RowsAffected))
+		}
+	}
 }
 
 // replacing corrects what a REPLACE answers. The frontend counts a row that was there already as two, and one that takes the place

@@ -23,6 +23,8 @@ type statement struct {
 	creating  *plan.CreateTable    // the CREATE TABLE being executed: its indexes and checks
 	duplicate duplicateRow         // the last one met by an INSERT into a table without a primary key
 	replaced  int                  // what REPLACE adds to the frontend's count, which has one row at most that gave way to another
+	ignores   bool                 // DELETE IGNORE
+	kept      int                  // rows it has left
 	inserted  int64                // rows an INSERT has written, for messages
 	ignores   bool                 // INSERT IGNORE, UPDATE IGNORE
 	built     sql.Schema           // of the plan that runs, if that was changed after the frontend has told its types
@@ -101,8 +103,11 @@ func (c *Conn) MarkStatement(stmt sqlparser.Statement) {
 		c.stmt.uses, c.stmt.kind = usesOf(stmt)
 	}
 	switch s := stmt.(type) {
-	case *sqlparser.Update, *sqlparser.Delete:
+	case *sqlparser.Update:
 		c.stmt.current, c.stmt.bare = true, false
+		return
+	case *sqlparser.Delete:
+		c.stmt.current, c.stmt.bare, c.stmt.ignores = true, false, ignoresDeletes(s)
 		return
 	case *sqlparser.Insert, *sqlparser.Load:
 		c.stmt.current = true
