@@ -37,7 +37,7 @@ func prepareChange(ctx *sql.Context, n sql.Node) (sql.Node, error) {
 // IGNORE, and without strict mode, it makes sure that the nearest value is stored (see adjustedSource).
 func checkAssignments(ctx *sql.Context, n sql.Node) (sql.Node, error) {
 	if c := connOf(ctx); c != nil {
-		c.stmt.ignores = ignores(n)
+		c.stmt.lenient = ignores(n)
 	}
 	n, _, err := transform.Node(ctx, n, func(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
 		switch n := n.(type) {

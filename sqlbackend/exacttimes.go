@@ -21,6 +21,17 @@ func exactTimes(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.T
 	if sum, ok, err := shiftOf(ctx, e); ok || err != nil {
 		return sum, transform.NewTree, err
 	}
+	if c, ok := e.(*expression.Convert); ok && takesNumbers(c.Type(ctx)) {
+		to := c.Type(ctx)
+		numbers, changed, err := hideTimes(ctx, e, isTemporal, func(c sql.Expression) sql.Expression { return &givenNumber{c, to} })
+		if err != nil {
+			return nil, transform.SameTree, err
+		}
+		if changed {
+			exact, _, err := exactOne(ctx, numbers)
+			return exact, transform.NewTree, err
+		}
+	}
 	if wantsNumbers(ctx, e) && !slices.ContainsFunc(e.Children(), isInterval) {
 		number := func(c sql.Expression) sql.Expression { return timeAsNumber(ctx, c) }
 		which, at := func(t sql.Type) bool { return isTimeType(t) || types.IsTime(t) }, func(int) bool { return true }

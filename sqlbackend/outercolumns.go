@@ -22,47 +22,36 @@ const carryColumnsRuleID = PushDownRuleID + 1
 
 // CarryColumnsRule implements analyzer.RuleFunc. It runs before columns have places in rows.
 func CarryColumnsRule(ctx *sql.Context, _ *analyzer.Analyzer, n sql.Node, _ *plan.Scope, _ analyzer.RuleSelector, _ *sql.QueryFlags) (sql.Node, transform.TreeIdentity, error) {
-	out, _, err := reuseQueries(ctx, n)
-	if err == nil {
-		out, err = carryColumns(ctx, out, nil)
+	n, _, reused, err := reuseQueries(ctx, n)
+	if err != nil {
+		return nil, transform.SameTree, err
 	}
-	return out, transform.TreeIdentity(out == n), err
+	n, carried, err := carryColumns(ctx, n, nil)
+	return n, transform.TreeIdentity(!reused && !carried), err
 }
 
 // reuseQueries makes the nodes above one that evaluates a selected sub-query refer to its column. known are the columns of n that are
-// such sub-queries.
-func reuseQueries(ctx *sql.Context, n sql.Node) (out sql.Node, known map[sql.ColumnId]bool, err error) {
-	children := n.Children()
-	changed := false
-	for i, c := range children {
-		reused, below, err := reuseQueries(ctx, c)
-		if err != nil {
-			return nil, nil, err
-		}
-		if reused != c {
-			if !changed {
-				children, changed = slices.Clone(children), true
-			}
-			children[i] = reused
-		}
-		known = below
-	}
-	if changed {
-		if n, err = n.WithChildren(ctx, children...); err != nil {
-			return nil, nil, err
-		}
+// such sub-queries; changed is true if out is not n.
+func reuseQueries(ctx *sql.Context, n sql.Node) (out sql.Node, known map[sql.ColumnId]bool, changed bool, err error) {
+	n, changed, err = withChildren(ctx, n, func(c sql.Node) (out sql.Node, changed bool, err error) {
+		out, known, changed, err = reuseQueries(ctx, c)
+		return out, changed, err
+	})
+	if err != nil {
+		return nil, nil, false, err
 	}
 	switch x := n.(type) {
 	case *plan.Limit, *plan.Offset, *plan.Distinct:
-		return n, known, nil
+		return n, known, changed, nil
 	case *plan.Sort, *plan.Having, *plan.Filter, *plan.TopN:
-		n, err = withKnown(ctx, n, known)
-		return n, known, err
+		n, replaced, err := withKnown(ctx, n, known)
+		return n, known, changed || replaced, err
 	case *plan.Project:
-		if n, err = withKnown(ctx, n, known); err != nil {
-			return nil, nil, err
+		n, replaced, err := withKnown(ctx, n, known)
+		if err != nil {
+			return nil, nil, false, err
 		}
-		return n, queriesIn(ctx, n.(*plan.Project).Projections, known), nil
+		return n, queriesIn(ctx, n.(*plan.Project).Projections, known), changed || replaced, nil
 	case *plan.GroupBy:
 		known = nil
 		for _, e := range x.GroupByExprs {
@@ -72,7 +61,7 @@ func reuseQueries(ctx *sql.Context, n sql.Node) (out sql.Node, known map[sql.Col
 			}
 			if known == nil {
 				g := *x
-				g.SelectDeps, n, known = slices.Clone(x.SelectDeps), &g, map[sql.ColumnId]bool{}
+				g.SelectDeps, n, known, changed = slices.Clone(x.SelectDeps), &g, map[sql.ColumnId]bool{}, true
 			}
 			g := n.(*plan.GroupBy)
 			if !slices.ContainsFunc(g.SelectDeps, func(e sql.Expression) bool { return idOf(e) == a.Id() }) {
@@ -80,23 +69,47 @@ func reuseQueries(ctx *sql.Context, n sql.Node) (out sql.Node, known map[sql.Col
 			}
 			known[a.Id()] = true
 		}
-		return n, known, nil
+		return n, known, changed, nil
 	}
-	return n, nil, nil
+	return n, nil, changed, nil
+}
+
+// withChildren is n with what f makes of its children. Nodes are not compared: some are slices.
+func withChildren(ctx *sql.Context, n sql.Node, f func(sql.Node) (out sql.Node, changed bool, err error)) (sql.Node, bool, error) {
+	children := n.Children()
+	changed := false
+	for i, c := range children {
+		made, other, err := f(c)
+		if err != nil {
+			return nil, false, err
+		}
+		if !other {
+			continue
+		}
+		if !changed {
+			children, changed = slices.Clone(children), true
+		}
+		children[i] = made
+	}
+	if !changed {
+		return n, false, nil
+	}
+	n, err := n.WithChildren(ctx, children...)
+	return n, true, err
 }
 
 // withKnown replaces selected sub-queries in a node's expressions by the columns they are below it.
-func withKnown(ctx *sql.Context, n sql.Node, known map[sql.ColumnId]bool) (sql.Node, error) {
+func withKnown(ctx *sql.Context, n sql.Node, known map[sql.ColumnId]bool) (sql.Node, bool, error) {
 	if len(known) == 0 {
-		return n, nil
+		return n, false, nil
 	}
-	n, _, err := transform.OneNodeExpressions(ctx, n, func(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	n, same, err := transform.OneNodeExpressions(ctx, n, func(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 		if a, ok := e.(*expression.Alias); ok && known[a.Id()] {
 			return expression.NewGetField(int(a.Id()), a.Type(ctx), a.Name(), a.IsNullable(ctx)), transform.NewTree, nil
 		}
 		return e, transform.SameTree, nil
 	})
-	return n, err
+	return n, !bool(same), err
 }
 
 // queriesIn are the columns of a projection that are sub-queries, or that were below it.
@@ -134,12 +147,13 @@ func hasQuery(ctx *sql.Context, e sql.Expression) bool {
 	return found
 }
 
-// carryColumns completes the groupings of a plan; above are the expressions that are evaluated above n over its rows.
-func carryColumns(ctx *sql.Context, n sql.Node, above []sql.Expression) (sql.Node, error) {
+// carryColumns completes the groupings of a plan; above are the expressions that are evaluated above n over its rows. changed is true
+// if out is not n.
+func carryColumns(ctx *sql.Context, n sql.Node, above []sql.Expression) (out sql.Node, changed bool, err error) {
 	switch x := n.(type) {
 	case *plan.Sort:
 		if d, ok := x.Child.(*plan.Distinct); ok {
-			n = sortedByColumns(ctx, x, d)
+			n, changed = sortedByColumns(ctx, x, d)
 		}
 		above = append(slices.Clone(above), n.(*plan.Sort).Expressions()...)
 	case *plan.Project, *plan.Having, *plan.Filter, *plan.TopN:
@@ -149,37 +163,21 @@ func carryColumns(ctx *sql.Context, n sql.Node, above []sql.Expression) (sql.Nod
 		if missing := missingColumns(ctx, x.SelectDeps, x.Child, above); missing != nil {
 			g := *x
 			g.SelectDeps = append(slices.Clone(x.SelectDeps), missing...)
-			n = &g
+			n, changed = &g, true
 		}
 		above = nil
 	case *plan.Window:
 		if missing := missingColumns(ctx, x.SelectExprs, x.Child, above); missing != nil {
 			w := *x
 			w.SelectExprs = append(slices.Clone(x.SelectExprs), missing...)
-			n = &w
+			n, changed = &w, true
 		}
 		above = n.(*plan.Window).SelectExprs
 	default:
 		above = nil
 	}
-	children := n.Children()
-	changed := false
-	for i, c := range children {
-		carried, err := carryColumns(ctx, c, above)
-		if err != nil {
-			return nil, err
-		}
-		if carried != c {
-			if !changed {
-				children, changed = slices.Clone(children), true
-			}
-			children[i] = carried
-		}
-	}
-	if changed {
-		return n.WithChildren(ctx, children...)
-	}
-	return n, nil
+	n, below, err := withChildren(ctx, n, func(c sql.Node) (sql.Node, bool, error) { return carryColumns(ctx, c, above) })
+	return n, changed || below, err
 }
 
 // missingColumns are the columns of child that sub-queries in the expressions above refer to and that are not passed on.
@@ -245,13 +243,12 @@ func columnsOf(n sql.Node) sql.ColSet {
 }
 
 // sortedByColumns is a Sort whose expressions that are selected are the columns selected.
-func sortedByColumns(ctx *sql.Context, s *plan.Sort, d *plan.Distinct) sql.Node {
+func sortedByColumns(ctx *sql.Context, s *plan.Sort, d *plan.Distinct) (sort *plan.Sort, changed bool) {
 	p, ok := d.Child.(*plan.Project)
 	if !ok {
-		return s
+		return s, false
 	}
 	by := slices.Clone(s.SortConditions)
-	changed := false
 	for i, c := range by {
 		if _, ok := c.Expr.(*expression.GetField); ok {
 			continue
@@ -267,7 +264,7 @@ func sortedByColumns(ctx *sql.Context, s *plan.Sort, d *plan.Distinct) sql.Node 
 		}
 	}
 	if !changed {
-		return s
+		return s, false
 	}
-	return plan.NewSort(by, s.Child)
+	return plan.NewSort(by, s.Child), true
 }

@@ -165,6 +165,9 @@ func asNumber(ctx *sql.Context, e sql.Expression) sql.Expression {
 	if e.Resolved() && types.IsNumber(e.Type(ctx)) && !types.IsBit(e.Type(ctx)) {
 		return e
 	}
+	if number := timeAsNumber(ctx, e); number != e {
+		return number
+	}
 	return &asReal{e}
 }
 

@@ -78,7 +78,7 @@ func (*rounding) CollationCoercibility(*sql.Context) (sql.CollationID, byte) {
 // Type implements sql.Expression: a BIGINT for integers, and otherwise, if d is constant, a DECIMAL or DOUBLE with d digits behind
 // the point.
 func (r *rounding) Type(ctx *sql.Context) sql.Type {
-	typ := r.args[0].Type(ctx)
+	typ := timeAsNumber(ctx, r.args[0]).Type(ctx)
 	digits, behind, exact := exactKind(typ)
 	switch {
 	case types.IsUnsigned(typ) || types.IsBit(typ):
@@ -105,7 +105,8 @@ func (r *rounding) Type(ctx *sql.Context) sql.Type {
 
 // Eval implements sql.Expression.
 func (r *rounding) Eval(ctx *sql.Context, row sql.Row) (any, error) {
-	v, err := r.args[0].Eval(ctx, row)
+	x := timeAsNumber(ctx, r.args[0])
+	v, err := x.Eval(ctx, row)
 	if err != nil || v == nil {
 		return nil, err
 	}
@@ -119,14 +120,14 @@ func (r *rounding) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 			return nil, err
 		}
 	}
-	typ := r.args[0].Type(ctx)
+	typ := x.Type(ctx)
 	switch _, _, exact := exactKind(typ); {
 	case types.IsDecimal(typ):
 		return r.decimal(ctx, v, digits)
 	case exact || types.IsBit(typ) || types.IsYear(typ):
 		return r.integer(ctx, v, digits)
 	}
-	f, err := doubleOf(ctx, v, r.args[0])
+	f, err := doubleOf(ctx, v, x)
 	if err != nil {
 		return nil, err
 	}
@@ -246,8 +247,6 @@ func doubleOf(ctx *sql.Context, v any, e sql.Expression) (float64, error) {
 		return 0, err
 	}
 	switch {
-	case types.IsTime(typ):
-		v, err = (&dateValue{e}).number(ctx, v)
 	case types.IsTimespan(typ):
 		return spanNumber(v)
 	case types.IsBlobType(typ):

@@ -161,7 +161,14 @@ func (t shownNumber) SQL(ctx *sql.Context, dest []byte, v any) (sqltypes.Value, 
 		return sqltypes.NULL, nil
 	}
 	if t.decimals >= 0 {
-		f, _ := toFloat(v)
+		f, ok := toFloat(v)
+		if !ok {
+			c, _, err := types.Float64.Convert(ctx, v)
+			if err != nil {
+				return sqltypes.Value{}, err
+			}
+			f, _ = toFloat(c)
+		}
 		return sqltypes.MakeTrusted(t.Type(), strconv.AppendFloat(dest, f, 'f', t.decimals, 64)), nil
 	}
 	value, err := t.NumberTypeImpl_.SQL(ctx, nil, v)

@@ -26,7 +26,7 @@ type statement struct {
 	ignores   bool                 // DELETE IGNORE
 	kept      int                  // rows it has left
 	inserted  int64                // rows an INSERT has written, for messages
-	ignores   bool                 // INSERT IGNORE, UPDATE IGNORE
+	lenient   bool                 // INSERT IGNORE, UPDATE IGNORE
 	built     sql.Schema           // of the plan that runs, if that was changed after the frontend has told its types
 	altering  *alterations         // what the steps of a DDL statement have changed so far; nil if it has one
 	altered   []func(*sql.Context) // what is to be done once that is committed

@@ -17,7 +17,7 @@ func isZeroDate(v any) bool {
 
 // refusesZeroDates reports whether the session's sql_mode makes zero dates an error, of a statement without IGNORE.
 func refusesZeroDates(ctx *sql.Context) bool {
-	if c := connOf(ctx); c != nil && c.stmt.ignores {
+	if c := connOf(ctx); c != nil && c.stmt.lenient {
 		return false
 	}
 	mode := sql.LoadSqlMode(ctx)
