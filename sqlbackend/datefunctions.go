@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cockroachdb/apd/v3"
 	"github.com/dolthub/go-mysql-server/sql"
@@ -250,10 +251,23 @@ func datetimeOf(ctx *sql.Context, v any) (time.Time, bool) {
 	return t, !t.Equal(types.ZeroTime)
 }
 
+// shortMoment is a text that is taken for a date or a time, as far as it can be one. Why: the frontend looks at all beginnings of a text,
+// which takes hours for some.
+func shortMoment(text string) string {
+	const most = 255
+	if len(text) <= most {
+		return text
+	}
+	return text[:offsetOf(text, most/utf8.UTFMax, false)]
+}
+
 // dateOfDigits writes an integer, or a text of digits, that is YYMMDD, YYYYMMDD, YYMMDDhhmmss or YYYYMMDDhhmmss, as a date with
 // separators; 0 is the zero date. Others stay.
 func dateOfDigits(v any) any {
 	text, ok := v.(string)
+	if short := shortMoment(text); ok && len(short) < len(text) {
+		return dateOfDigits(short)
+	}
 	if n, isInt := int64Of(v); isInt {
 		switch text, ok = strconv.FormatInt(n, 10), true; {
 		case n == 0:

@@ -56,12 +56,112 @@ func asDate(ctx *sql.Context, e sql.Expression) (sql.Expression, bool) {
 			}
 		}
 		return e, false
-	case types.IsInteger(e.Type(ctx)) && !types.IsYear(e.Type(ctx)):
+	case types.IsInteger(e.Type(ctx)) && !types.IsYear(e.Type(ctx)), mayBeLong(ctx, e):
 		if _, done := e.(*dateNumber); !done {
 			return &dateNumber{e}, true
 		}
 	}
 	return e, false
+}
+
+// mayBeLong reports whether an expression is a text longer than any date.
+func mayBeLong(ctx *sql.Context, e sql.Expression) bool {
+	switch e.(type) {
+	case *dateNumber, *shortTime, *timeText:
+		return false
+	}
+	const most = 255 // characters
+	t, ok := e.Type(ctx).(sql.StringType)
+	return ok && (t.MaxCharacterLength() > most || t.MaxCharacterLength() == 0)
+}
+
+// shortTime is a text that is taken for a date or a time, of no more than those have.
+type shortTime struct{ sql.Expression }
+
+// Eval implements sql.Expression.
+func (s *shortTime) Eval(ctx *sql.Context, row sql.Row) (any, error) {
+	v, err := anyOperand(ctx, row, s.Expression)
+	switch v := v.(type) {
+	case string:
+		return shortMoment(v), err
+	case []byte:
+		return []byte(shortMoment(string(v))), err
+	}
+	return v, err
+}
+
+// Children implements sql.Expression.
+func (s *shortTime) Children() []sql.Expression { return []sql.Expression{s.Expression} }
+
+// WithChildren implements sql.Expression.
+func (s *shortTime) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 1 {
+		return nil, sql.ErrInvalidChildrenNumber.New(s, len(c), 1)
+	}
+	return &shortTime{c[0]}, nil
+}
+
+// CollationCoercibility implements sql.CollationCoercible.
+func (s *shortTime) CollationCoercibility(ctx *sql.Context) (sql.CollationID, byte) {
+	return sql.GetCoercibility(ctx, s.Expression)
+}
+
+// shortOperand is an operand next to dates, or a list of them, without texts longer than those; nil if it is fine.
+func shortOperand(ctx *sql.Context, e sql.Expression) sql.Expression {
+	list, ok := e.(expression.Tuple)
+	switch {
+	case ok:
+		var out expression.Tuple
+		for i, c := range list {
+			if _, literal := c.(*expression.Literal); literal {
+				continue
+			}
+			if by := shortOperand(ctx, c); by != nil {
+				if out == nil {
+					out = append(out, list...)
+				}
+				out[i] = by
+			}
+		}
+		if out == nil {
+			return nil
+		}
+		return out
+	case !e.Resolved() || !mayBeLong(ctx, e):
+		return nil
+	}
+	switch e.(type) {
+	case *plan.Subquery:
+		return nil // IN and ANY look for one
+	}
+	return &shortTime{e}
+}
+
+// shortTimes makes operands that are taken for times no longer than those are.
+func shortTimes(ctx *sql.Context, e sql.Expression, children []sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	var out []sql.Expression
+	for i, c := range children {
+		var by sql.Expression
+		if l, ok := c.(*expression.Literal); ok {
+			if text, ok := l.Value().(string); ok && len(shortMoment(text)) < len(text) {
+				by = expression.NewLiteral(shortMoment(text), l.Type(ctx))
+			}
+		} else if c != nil && c.Resolved() && mayBeLong(ctx, c) {
+			by = &shortTime{c}
+		}
+		if by == nil {
+			continue
+		}
+		if out == nil {
+			out = append(out, children...)
+		}
+		out[i] = by
+	}
+	if out == nil {
+		return e, transform.SameTree, nil
+	}
+	n, err := e.WithChildren(ctx, out...)
+	return n, transform.NewTree, err
 }
 
 // dateArguments is how many of a function's first arguments are dates.
@@ -75,6 +175,15 @@ func dateArguments(e sql.FunctionExpression) int {
 		return 2
 	}
 	return 0
+}
+
+// readsTimes reports whether a function takes operands for times and numbers for something else than dates.
+func readsTimes(e sql.FunctionExpression) bool {
+	switch strings.ToLower(e.FunctionName()) {
+	case "hour", "minute", "second", "microsecond", "extract", "convert_tz", "time_format", "timestampdiff", "time_to_sec", "timediff", "time":
+		return true
+	}
+	return false
 }
 
 // datesFromNumbers replaces operands of e that are taken for dates.
@@ -98,7 +207,9 @@ func datesFromNumbers(ctx *sql.Context, e sql.Expression) (sql.Expression, trans
 	case expression.Comparer, *expression.Between: // MySQL compares a column of dates with a number that is one as dates
 		return comparedDates(ctx, e, children)
 	case sql.FunctionExpression:
-		to = min(dateArguments(e), len(children))
+		if to = min(dateArguments(e), len(children)); to == 0 && readsTimes(e) {
+			return shortTimes(ctx, e, children)
+		}
 	}
 	var out []sql.Expression
 	for i := range to {
@@ -140,6 +251,8 @@ func comparedDates(ctx *sql.Context, e sql.Expression, children []sql.Expression
 			if list := datesInList(c, digits); list != nil {
 				by = list
 			}
+		default:
+			by = shortOperand(ctx, c)
 		}
 		if by == nil {
 			continue
