@@ -11,6 +11,7 @@ func causes() []cause {
 		{true, "time-only", "STR_TO_DATE of a format without a day gives a TIME (manual 14.7), the frontend's a day of its own", `STR_TO_DATE\('([aA]?09:30:17|9')`},
 		{true, "fraction", "%f of STR_TO_DATE takes the first digits of a fraction, not its last (manual 14.7, DATE_FORMAT)", `STR_TO_DATE\('01/02/99_314'`},
 		{true, "date-number", "an integer that is a date is one (manual 11.1.3)", `dayname\(123\)`},
+		{true, "locate-case", "LOCATE tells upper from lower case under a binary collation (manual 14.8)", `_(locate\('o',_content\)|position\('o'_in_content\))_from_test_strings`},
 		{true, "utc-digits", "UTC_TIMESTAMP() has no fractions of a second (manual 14.7)", `_=_UTC_TIMESTAMP\(\)`},
 		{true, "interval-text", "a text plus an interval is a text (manual 14.7, DATE_ADD)", `SELECT_'2018-05-02'_[-+]_INTERVAL`},
 		{true, "distinct-order", "DISTINCT ordered by what is not selected is error 3065 under ONLY_FULL_GROUP_BY (manual 14.19.3)", `(?i)select_distinct_(pk1|pk2|n)_from_.*_order_by_`},
