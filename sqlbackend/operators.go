@@ -27,6 +27,11 @@ func replacedOperator(e sqlparser.Expr) sqlparser.Expr {
 			args := sqlparser.SelectExprs{&sqlparser.AliasedExpr{Expr: sqlparser.NewStrVal([]byte(kind))}}
 			return &sqlparser.FuncExpr{Name: sqlparser.NewColIdent(carrierName), Exprs: append(args, n.Exprs...), Over: n.Over}
 		}
+		if n.Name.EqualString("json_value") && len(n.Exprs) == 3 { // the frontend's own form, which trusts that it names a type
+			if _, null := argument(n, 2).(*sqlparser.NullVal); null {
+				return call("json_value", argument(n, 0), argument(n, 1), argument(n, 2), argument(n, 2)) // too many
+			}
+		}
 	case *sqlparser.ComparisonExpr:
 		if n.Operator == sqlparser.LikeStr {
 			return replacedLike(n)

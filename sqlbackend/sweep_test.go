@@ -86,6 +86,8 @@ func sweepTable() []string {
 		`INSERT INTO t (id) VALUES (3)`,
 		`INSERT INTO t VALUES (4, 1, 5, 5, 5, TRUE, 1.5, 2.5, 1.5, 0.1, 1.25, b'1', b'1', 'a', 'y', 1999, '2024-02-29', '2024-02-29 12:13:14', '2024-02-29 12:13:14.5', '2024-02-29 12:13:14.123456', '12:13:14', '-12:13:14.5', '3.7', ' 12abc', ' 12abc',
  ' 12abc', '2024-02-29', '-1e5', '10:11:12', 'x', 'y', ST_GeomFromText('MULTIPOINT(1 1,2 2)'), POINT(0,0), STRING_TO_VECTOR('[-1e30,1e30]'))`,
+		`CREATE TABLE u LIKE t`,
+		`INSERT INTO u SELECT * FROM t`,
 	}
 }
 
@@ -344,7 +346,7 @@ func (s *sweep) fill(call string, columns bool, depth int) string {
 
 // statement puts a call where calls stand.
 func (s *sweep) statement(call string) string {
-	switch s.random.IntN(16) {
+	switch s.random.IntN(18) {
 	case 0, 1, 2, 3, 4, 5:
 		return "SELECT " + s.fill(call, false, 0)
 	case 6:
@@ -361,6 +363,10 @@ func (s *sweep) statement(call string) string {
 		return "SELECT id FROM t HAVING " + s.fill(call, true, 0)
 	case 12:
 		return "SELECT " + s.fill(call, true, 0) + " FROM t UNION SELECT " + s.operand(false, 0)
+	case 13:
+		return fmt.Sprintf("REPLACE INTO u (id, %s) SELECT %d, %s", pick(s.random, sweepColumns()[1:]), s.random.IntN(5), s.fill(call, false, 0))
+	case 14:
+		return fmt.Sprintf("UPDATE IGNORE u SET %s = %s", pick(s.random, sweepColumns()[1:]), s.fill(call, true, 0))
 	}
 	return "SELECT " + s.fill(call, true, 0) + " FROM t"
 }
