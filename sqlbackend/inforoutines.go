@@ -58,16 +58,24 @@ func (p *Provider) seesRoutines(ctx *sql.Context, db string) bool {
 // thenRows are rows with others behind them.
 type thenRows struct {
 	sql.RowIter
-	more []sql.Row
+	ended bool // the frontend's begin again behind their end
+	more  []sql.Row
 }
 
 // Next implements sql.RowIter.
 func (t *thenRows) Next(ctx *sql.Context) (sql.Row, error) {
-	row, err := t.RowIter.Next(ctx)
-	if err != io.EOF || len(t.more) == 0 {
-		return row, err
+	if !t.ended {
+		row, err := t.RowIter.Next(ctx)
+		if err != io.EOF {
+			return row, err
+		}
+		t.ended = true
 	}
-	row, t.more = t.more[0], t.more[1:]
+	if len(t.more) == 0 {
+		return nil, io.EOF
+	}
+	row := t.more[0]
+	t.more = t.more[1:]
 	return row, nil
 }
 

@@ -59,7 +59,7 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 			case ruleNamed("replaceIdxSort"):
 				b.Rules[i].Apply = keyOrderBefore(r.Apply)
 			case ruleNamed("validateGroupBy"):
-				b.Rules[i].Apply = checkingGroups(r.Apply)
+				b.Rules[i].Apply = checkingGroups(groupsFunctions(r.Apply))
 			case ruleNamed("assignExecIndexes"):
 				b.Rules[i].Apply = placingDuplicates(r.Apply)
 			}

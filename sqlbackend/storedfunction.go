@@ -6,7 +6,10 @@ import (
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/analyzer"
 	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/mysql"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
@@ -104,6 +107,7 @@ type storedCall struct {
 	function  *storedFunction
 	args      []sql.Expression
 	operators *operators
+	settled   bool // all that is asked is of what it depends on
 }
 
 var (
@@ -195,7 +199,30 @@ func (a *activation) checkBusy(ctx *sql.Context, stmt sqlparser.Statement) error
 // Children implements sql.Expression. The last one is no argument: the frontend evaluates what it thinks constant while it plans, but not
 // what has a parameter in it.
 func (s *storedCall) Children() []sql.Expression {
+	if s.settled {
+		return append(append([]sql.Expression{}, s.args...), expression.NewLiteral(nil, types.Null))
+	}
 	return append(append([]sql.Expression{}, s.args...), expression.NewProcedureParam("lancesql stored function", types.Null))
+}
+
+// groupsFunctions keeps a rule of the frontend about GROUP BY from taking that child for a column that is not grouped by.
+func groupsFunctions(theirs analyzer.RuleFunc) analyzer.RuleFunc {
+	return func(ctx *sql.Context, a *analyzer.Analyzer, n sql.Node, scope *plan.Scope, sel analyzer.RuleSelector, flags *sql.QueryFlags) (sql.Node, transform.TreeIdentity, error) {
+		settled, same, err := transform.NodeExprsWithOpaque(ctx, n, func(_ *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+			s, ok := e.(*storedCall)
+			if !ok || s.settled {
+				return e, transform.SameTree, nil
+			}
+			c := *s
+			c.settled = true
+			return &c, transform.NewTree, nil
+		})
+		if err != nil || same {
+			return theirs(ctx, a, n, scope, sel, flags)
+		}
+		_, _, err = theirs(ctx, a, settled, scope, sel, flags)
+		return n, transform.SameTree, err
+	}
 }
 
 // WithChildren implements sql.Expression.
@@ -203,7 +230,7 @@ func (s *storedCall) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expr
 	if len(c) != len(s.args)+1 {
 		return nil, sql.ErrInvalidChildrenNumber.New(s, len(c), len(s.args)+1)
 	}
-	return &storedCall{function: s.function, args: c[:len(s.args)], operators: s.operators}, nil
+	return &storedCall{function: s.function, args: c[:len(s.args)], operators: s.operators, settled: s.settled}, nil
 }
 
 // Resolved implements sql.Expression.

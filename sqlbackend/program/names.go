@@ -89,6 +89,9 @@ func (r *replacer) inInterface(v reflect.Value) (reflect.Value, bool) {
 		}
 		return reflect.ValueOf(e), true
 	}
+	if s, ok := v.Interface().(*sqlparser.SubstrExpr); ok && s != nil && s.Name != nil && v.Type() == reflect.TypeFor[sqlparser.Expr]() {
+		return r.inSubstring(v, s)
+	}
 	t := v.Elem().Type()
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -101,6 +104,21 @@ func (r *replacer) inInterface(v reflect.Value) (reflect.Value, bool) {
 		return v, false
 	}
 	return elem, true
+}
+
+// inSubstring makes SUBSTRING(name FROM n) a call as any other: its node has a place for nothing but a column.
+func (r *replacer) inSubstring(v reflect.Value, s *sqlparser.SubstrExpr) (reflect.Value, bool) {
+	call := &sqlparser.FuncExpr{Name: sqlparser.NewColIdent("substring")}
+	for _, e := range []sqlparser.Expr{s.Name, s.From, s.To} {
+		if e != nil {
+			call.Exprs = append(call.Exprs, &sqlparser.AliasedExpr{Expr: e})
+		}
+	}
+	out, changed := r.value(reflect.ValueOf(call))
+	if !changed {
+		return v, false
+	}
+	return out, true
 }
 
 func (r *replacer) inSlice(v reflect.Value) (reflect.Value, bool) {
