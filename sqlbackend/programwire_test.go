@@ -132,6 +132,8 @@ func TestStoredFunctions(t *testing.T) {
 	run(t, db, "GRANT EXECUTE ON d.* TO u@localhost")
 	require.Equal(t, []string{"6"}, text(t, u, "SELECT twice(id) FROM t WHERE id = 3"))
 	require.Equal(t, []string{"ever", "note", "twice"}, text(t, u, "SELECT routine_name FROM information_schema.routines WHERE routine_schema = 'd' ORDER BY 1"))
+	run(t, db, "CREATE PROCEDURE p1() BEGIN END", "CREATE PROCEDURE p2(a INT) BEGIN END")
+	require.Equal(t, []string{"ever", "note", "p1", "p2", "twice"}, text(t, db, "SELECT routine_name FROM information_schema.routines WHERE routine_schema = 'd' ORDER BY 1"))
 	rows, err := db.Query("SHOW FUNCTION STATUS LIKE 'tw%'")
 	require.NoError(t, err)
 	require.True(t, rows.Next())
