@@ -253,6 +253,7 @@ func (o *operators) environment(c *Conn, a *activation, body *program.Body) *pro
 		SetUser:   setUser,
 		Condition: mapToSQLError,
 		Warnings:  c.Warnings,
+		Note:      c.noteHandled,
 		State:     sqlState,
 		Hold:      a.hold,
 		Size: func(s sql.Schema, row sql.Row) int {

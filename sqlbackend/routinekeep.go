@@ -1,6 +1,8 @@
 package sqlbackend
 
 import (
+	"slices"
+
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/plan"
@@ -109,6 +111,18 @@ func valueInner(ctx *sql.Context, c *Conn, e sql.Expression, row sql.Row) (any, 
 		c.restoreWarnings(before)
 	}
 	return v, err
+}
+
+// noteHandled makes an error that a handler handles what SHOW WARNINGS shows; forget takes it away.
+func (c *Conn) noteHandled(number int, text string) (forget func()) {
+	w := &sql.Warning{Level: errorLevel, Code: number, Message: text}
+	c.restoreWarnings([]*sql.Warning{w})
+	return func() {
+		now := c.Warnings()
+		if i := slices.Index(now, w); i >= 0 {
+			c.restoreWarnings(slices.Delete(now, i, i+1))
+		}
+	}
 }
 
 // restoreWarnings makes warnings, the last first, those of the session.

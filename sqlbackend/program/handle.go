@@ -87,6 +87,9 @@ func (c *Call) warningState(number int) string {
 func (c *Call) handle(ctx *sql.Context, cond *condition, h *handler, owner *scope) (flow, error) {
 	c.handled = append(c.handled, cond)
 	defer func() { c.handled = c.handled[:len(c.handled)-1] }()
+	if cond.err != nil { // SHOW WARNINGS shows it to the handler
+		defer c.env.Note(cond.number, cond.text)()
+	}
 	f, err := c.list(ctx, []statement{h.body}, &scope{parent: owner, handling: true})
 	if err != nil || f.kind != next {
 		return f, err

@@ -35,6 +35,8 @@ type Env struct {
 	Condition func(error) *mysql.SQLError
 	// Warnings are what the statement before has left, the last first.
 	Warnings func() []*sql.Warning
+	// Note makes an error that is handled the only warning there is; what it returns takes it away.
+	Note func(number int, text string) (forget func())
 	// State returns the state that belongs to an error number.
 	State func(number int) string
 	// Hold counts bytes that stay in memory, and fails if they are too many; a negative number gives them back. Size estimates a row,
