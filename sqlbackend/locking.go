@@ -49,7 +49,11 @@ func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlp
 		case *sqlparser.AlterTable:
 			convertCharset(ctx, s, text)
 			markFulltext(s)
+			for _, d := range s.Statements {
+				defineOperators(d)
+			}
 		case *sqlparser.DDL:
+			defineOperators(s)
 			detachKeyExpressions(s)
 			markFulltext(s)
 			for _, body := range bodies(s) {
@@ -184,7 +188,7 @@ func rewriteClauses(query string, options sqlparser.ParserOptions) string {
 	}
 	for _, rewrite := range []func(string, sqlparser.ParserOptions) string{rewriteDo, rewriteInsertSet, rewriteHints, rewriteIndexTypes,
 		rewriteReferences, rewriteLabels, rewriteShare, rewriteShow, rewriteDescribe, rewriteAlter, rewritePartitions, rewriteLockTables,
-		rewriteDeleteIgnore} {
+		rewriteDeleteIgnore, rewriteGenerated} {
 		query = rewrite(query, options)
 	}
 	return rewriteWords(query, options)

@@ -51,6 +51,9 @@ func (o *operator) String() string {
 	for i, a := range o.args {
 		parts[i] = a.String()
 	}
+	if o.name == memberName && len(parts) == 2 { // which may stand in a definition
+		return "(" + parts[0] + " MEMBER OF(" + parts[1] + "))"
+	}
 	return o.name + "(" + strings.Join(parts, ",") + ")"
 }
 

@@ -134,3 +134,67 @@ func rewriteLabels(query string, options sqlparser.ParserOptions) string {
 	}
 	return out.String() + query[done:]
 }
+
+// rewriteGenerated puts the expressions of generated columns and of defaults into parentheses of their own, without which the frontend's
+// grammar knows no conditions there, and takes those around the query of CREATE TABLE … AS (SELECT …) away.
+func rewriteGenerated(query string, options sqlparser.ParserOptions) string {
+	if !definesText(query) || !containsFold(query, "as") && !containsFold(query, "default") {
+		return query
+	}
+	list, ok := statementTokens(query, options)
+	if !ok || !changesTables(list) {
+		return query
+	}
+	match := matches(list)
+	var edits []edit
+	for i := 3; i+2 < len(list); i++ {
+		if list[i].kind != '(' || match[i] < 0 || !list[i-1].isWord("as", "default") || !endsWith(query, list[i-1].to, list[i-1].text) {
+			continue
+		}
+		first := i + 1
+		for first < match[i] && list[first].kind == '(' {
+			first++
+		}
+		query := list[first].isWord("select", "with", "values", "table")
+		if query && first == i+1 && match[i] == len(list)-2 { // CREATE TABLE … AS (SELECT …)
+			edits = append(edits, edit{from: list[i].to - 1, to: list[i].to, by: " ", silent: true}, edit{from: list[match[i]].to - 1, to: list[match[i]].to, silent: true})
+		}
+		if query || match[i+1] == match[i]-1 {
+			continue // enough of them
+		}
+		end := list[match[i]].to
+		edits = append(edits, edit{from: list[i].to, to: list[i].to, by: "(", silent: true}, edit{from: end, to: end, by: ")", silent: true})
+	}
+	return applyEdits(query, edits)
+}
+
+// defineOperators makes MEMBER OF and SOUNDS LIKE of what stands for them in the expressions of a definition. Other replacements have
+// no place there: they would be in the text that is kept.
+func defineOperators(d *sqlparser.DDL) {
+	if d.TableSpec == nil {
+		return
+	}
+	define := func(e *sqlparser.Expr) {
+		if *e != nil {
+			*e = definedOperator(*e)
+			rewriteExpressions(*e, definedOperator)
+		}
+	}
+	for _, c := range d.TableSpec.Columns {
+		define(&c.Type.Default)
+		define(&c.Type.GeneratedExpr)
+	}
+	for _, c := range d.TableSpec.Constraints {
+		if check, ok := c.Details.(*sqlparser.CheckConstraintDefinition); ok {
+			define(&check.Expr)
+		}
+	}
+}
+
+// definedOperator is replacedOperator for those that a definition may have.
+func definedOperator(e sqlparser.Expr) sqlparser.Expr {
+	if c, ok := e.(*sqlparser.ComparisonExpr); ok && c.Operator == sqlparser.LikeStr {
+		return replacedLike(c)
+	}
+	return e
+}

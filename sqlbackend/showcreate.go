@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/vt/proto/query"
@@ -68,14 +69,25 @@ func (f schemaFormatter) GenerateCreateTableStatement(name string, parts []strin
 	return text
 }
 
-// showCreate is SHOW CREATE TABLE of a table whose primary key has prefixes of columns, of which the frontend writes the names only.
+// showCreate is SHOW CREATE TABLE of a table whose primary key has prefixes of columns, of which the frontend writes the names only,
+// or that has checks which the frontend does not find behind virtual columns.
 func (o *operators) showCreate(ctx *sql.Context, n *plan.ShowCreateTable, row sql.Row) (sql.RowIter, error) {
 	resolved, ok := n.Child.(*plan.ResolvedTable)
 	if !ok {
 		return nil, nil
 	}
 	t, ok := sql.GetUnderlyingTable(resolved.Table).(*Table)
-	if !ok || !slices.ContainsFunc(t.info.shape.Key, func(p shapePart) bool { return p.Length > 0 }) {
+	if !ok {
+		return nil, nil
+	}
+	hidden := len(n.Checks()) == 0 && len(t.info.shape.Checks) > 0
+	if hidden {
+		n = n.WithChecks(t.shownChecks()).(*plan.ShowCreateTable)
+	}
+	if !slices.ContainsFunc(t.info.shape.Key, func(p shapePart) bool { return p.Length > 0 }) {
+		if hidden {
+			return o.stock.Build(ctx, n, row)
+		}
 		return nil, nil
 	}
 	rows, err := o.stock.Build(ctx, n, row)
@@ -95,6 +107,15 @@ func (o *operators) showCreate(ctx *sql.Context, n *plan.ShowCreateTable, row sq
 	return &keyIter{
 		RowIter: rows, from: "\n" + f.GenerateCreateTablePrimaryKeyDefinition(names), to: "\n  PRIMARY KEY (" + strings.Join(parts, ",") + ")",
 	}, nil
+}
+
+// shownChecks are the checks of a table as SHOW CREATE TABLE writes them.
+func (t *Table) shownChecks() sql.CheckConstraints {
+	var list sql.CheckConstraints
+	for _, c := range t.info.shape.Checks {
+		list = append(list, &sql.CheckConstraint{Name: c.Name, Expr: expression.NewUnresolvedColumn(c.Expression), Enforced: c.Enforced})
+	}
+	return list
 }
 
 // keyIter replaces a line in the text of SHOW CREATE TABLE.
