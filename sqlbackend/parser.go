@@ -174,7 +174,7 @@ func (p *parser) mark(ctx context.Context, stmt sqlparser.Statement, text string
 func (p *parser) parseAdmin(text string, options sqlparser.ParserOptions) (sqlparser.Statement, int, bool) {
 	switch strings.ToLower(firstWord(text)) {
 	case "flush", "optimize", "check", "analyze", "repair":
-	case "help", "show", "set", "rename", "alter", "reset", "checksum", "lock", "unlock", "drop":
+	case "help", "show", "set", "rename", "alter", "reset", "checksum", "lock", "unlock", "drop", "get":
 		s := newTokens(text, options)
 		if stmt := s.serverStatement(); stmt != nil {
 			return stmt, s.end, true

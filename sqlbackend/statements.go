@@ -120,6 +120,8 @@ func (s *tokens) serverStatement() sqlparser.Statement {
 		stmt = s.checksum()
 	case s.takeWord("drop"):
 		stmt = s.dropFunction()
+	case s.takeWord("get"):
+		stmt = s.getDiagnostics()
 	case s.takeWord("lock"):
 		stmt = s.lockInstance()
 	case s.takeWord("unlock"):

@@ -129,6 +129,30 @@ func TestDiagnosticsOfTheStatementBefore(t *testing.T) {
 	require.Empty(t, text(t, db, "SHOW WARNINGS"))
 }
 
+// TestGetDiagnostics: outside routines as well.
+func TestGetDiagnostics(t *testing.T) {
+	r := start(t, "", sqlbackend.ServerConfig{})
+	db := r.open("")
+	db.SetMaxOpenConns(1)
+	run(t, db, "CREATE DATABASE test", "USE test", "CREATE TABLE t (a INT PRIMARY KEY)")
+
+	require.EqualValues(t, 1146, numberOf(db, "SELECT * FROM nosuch"))
+	run(t, db, "GET DIAGNOSTICS @n = NUMBER", "GET CURRENT DIAGNOSTICS CONDITION 1 @s = RETURNED_SQLSTATE, @e = MYSQL_ERRNO, @m = MESSAGE_TEXT, @o = CLASS_ORIGIN, @t = TABLE_NAME")
+	require.Equal(t, []string{"1|42S02|1146|Table 'nosuch' doesn't exist|ISO 9075|"}, text(t, db, "SELECT @n, @s, @e, @m, @o, @t"))
+
+	run(t, db, "INSERT INTO t VALUES (1), (2)", "GET DIAGNOSTICS @n = NUMBER, @r = ROW_COUNT")
+	require.Equal(t, []string{"0|2"}, text(t, db, "SELECT @n, @r"))
+	run(t, db, "DROP TABLE IF EXISTS nosuch, neither", "GET DIAGNOSTICS @n = NUMBER", "SET @i = 2", "SELECT 1")
+	require.Equal(t, []string{"2"}, text(t, db, "SELECT @n"))
+	run(t, db, "DROP TABLE IF EXISTS nosuch, neither", "GET DIAGNOSTICS CONDITION @i @m = MESSAGE_TEXT")
+	require.Equal(t, []string{"Unknown table 'neither'"}, text(t, db, "SELECT @m"))
+
+	require.EqualValues(t, 1758, numberOf(db, "GET DIAGNOSTICS CONDITION 5 @m = MESSAGE_TEXT"))
+	require.EqualValues(t, 1887, numberOf(db, "GET STACKED DIAGNOSTICS @n = NUMBER"))
+	require.EqualValues(t, 1064, numberOf(db, "GET DIAGNOSTICS @n = MESSAGE_TEXT"))
+	require.EqualValues(t, 1064, numberOf(db, "GET DIAGNOSTICS n = NUMBER"))
+}
+
 // login opens a connection of an account and returns the error of its first statement.
 func login(t *testing.T, r *running, user, password string) (*sql.DB, error) {
 	t.Helper()
