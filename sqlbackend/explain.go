@@ -98,6 +98,13 @@ func (o *operators) describe(ctx *sql.Context, n *plan.DescribeQuery, row sql.Ro
 	} else if err := c.planScans(ctx, child, e); err != nil {
 		return nil, err
 	}
+	if c.explainsJSON() {
+		out, err := e.json(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return sql.RowsToRowIter(out), nil
+	}
 	if len(e.scans) == 0 && !n.Format.Analyze {
 		if !n.Format.Plan && n.Child.IsReadOnly() {
 			return sql.RowsToRowIter(withoutScans(ctx, child)), nil

@@ -1,6 +1,7 @@
 package sqlbackend_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -54,4 +55,38 @@ func TestExplain(t *testing.T) {
 	_, _, err := c.exec(t.Context(), "EXPLAIN ANALYZE DELETE FROM t")
 	require.Error(t, err)
 	require.Equal(t, "3001", strings.TrimSpace(ask("SELECT COUNT(*) FROM t")))
+}
+
+// TestExplainJSON: what EXPLAIN says, as JSON.
+func TestExplainJSON(t *testing.T) {
+	w := newWorld(t)
+	c := w.conn("c1")
+	ask := func(q string) string {
+		_, rows, err := c.exec(t.Context(), q)
+		require.NoError(t, err, q)
+		if len(rows) == 1 && len(rows[0]) == 1 {
+			return fmt.Sprint(rows[0][0])
+		}
+		return ""
+	}
+	ask("CREATE TABLE t (id INT PRIMARY KEY, n INT, KEY (n))")
+	ask("INSERT INTO t VALUES (1, 1), (2, 2)")
+	var doc struct {
+		Block map[string]any `json:"query_block"`
+	}
+	explain := func(q string) map[string]any {
+		doc.Block = nil
+		require.NoError(t, json.Unmarshal([]byte(ask(q)), &doc), q)
+		require.EqualValues(t, 1, doc.Block["select_id"])
+		return doc.Block
+	}
+	table := explain("EXPLAIN FORMAT=JSON SELECT * FROM t WHERE n = 2")["table"].(map[string]any)
+	require.Equal(t, "t", table["table_name"])
+	require.Equal(t, "ref", table["access_type"])
+	require.Equal(t, "n", table["key"])
+	require.Equal(t, []any{"PRIMARY", "n"}, table["possible_keys"])
+	require.Equal(t, "100.00", table["filtered"])
+	require.Len(t, explain("EXPLAIN FORMAT = json SELECT * FROM t JOIN t AS u ON u.n < t.n WHERE t.id = 1")["nested_loop"], 2)
+	require.Equal(t, "No tables used", explain("DESC FORMAT=JSON SELECT 1")["message"])
+	require.Equal(t, "t", explain("EXPLAIN FORMAT=JSON DELETE FROM t WHERE id = 1")["table"].(map[string]any)["table_name"])
 }

@@ -188,7 +188,7 @@ func rewriteClauses(query string, options sqlparser.ParserOptions) string {
 	}
 	for _, rewrite := range []func(string, sqlparser.ParserOptions) string{rewriteDo, rewriteInsertSet, rewriteHints, rewriteIndexTypes,
 		rewriteReferences, rewriteLabels, rewriteShare, rewriteShow, rewriteDescribe, rewriteAlter, rewritePartitions, rewriteLockTables,
-		rewriteDeleteIgnore, rewriteGenerated} {
+		rewriteDeleteIgnore, rewriteGenerated, rewriteExplain} {
 		query = rewrite(query, options)
 	}
 	return rewriteWords(query, options)
