@@ -48,10 +48,10 @@ func endsWith(query string, end int, word string) bool {
 	return end >= len(word) && end <= len(query) && strings.EqualFold(query[end-len(word):end], word)
 }
 
-// quoteNames puts names with letters beyond ASCII into quotes, without which the frontend's tokenizer does not know them. It
-// reads characters, since there are no tokens before.
+// quoteNames puts names with letters beyond ASCII and those with a $ into quotes, without which the frontend's tokenizer does not
+// know them. It reads characters, since there are no tokens before.
 func quoteNames(query string) string {
-	if !beyondASCII(query) {
+	if !beyondASCII(query) && !strings.Contains(query, "$") {
 		return query
 	}
 	var edits []edit
@@ -75,7 +75,11 @@ func quoteNames(query string) string {
 			for end < len(query) && isWordByte(query[end]) {
 				end++
 			}
-			if word := query[i:end]; beyondASCII(word) && utf8.ValidString(word) && (i == 0 || query[i-1] != '@') {
+			word := query[i:end]
+			switch variable := i > 0 && query[i-1] == '@'; {
+			case variable && strings.Contains(word, "$") && !beyondASCII(word) && (i < 2 || !isWordByte(query[i-2]) && strings.IndexByte("@'`\"", query[i-2]) < 0):
+				edits = append(edits, edit{from: i, to: end, by: plainVariable(word)})
+			case !variable && (beyondASCII(word) || strings.Contains(word, "$")) && utf8.ValidString(word):
 				edits = append(edits, edit{from: i, to: end, by: "`" + word + "`"})
 			}
 		}

@@ -30,7 +30,8 @@ func TestQuoteNames(t *testing.T) {
 	for _, c := range [][2]string{
 		{"SELECT é+1, 'é', `é`, \"é\", t.naïve FROM 表 # é", "SELECT `é`+1, 'é', `é`, \"é\", t.`naïve` FROM `表` # é"},
 		{"SELECT 'it\\'s é', 'x''é', é -- é\n, é /* é */", "SELECT 'it\\'s é', 'x''é', `é` -- é\n, `é` /* é */"},
-		{"SELECT @é, a_é$1", "SELECT @é, `a_é$1`"}, {"SELECT '", ""}, {"SELECT 'é", ""}, {"SELECT a\xe9", ""}, {"SELECT 1 /* é", ""},
+		{"SELECT @é, a_é$1", "SELECT @é, `a_é$1`"}, {"SELECT $a, b$.c$d, '$', @@e, f@g$h", "SELECT `$a`, `b$`.`c$d`, '$', @@e, f@g$h"},
+		{"SET @a$b = @c", "SET @lancesql_612462 = @c"}, {"SELECT '", ""}, {"SELECT 'é", ""}, {"SELECT a\xe9", ""}, {"SELECT 1 /* é", ""},
 	} {
 		want := c[1]
 		if want == "" {
