@@ -55,8 +55,14 @@ func (o *operators) build1(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIt
 		}
 		return o.wholeTable(ctx, g)
 	}
-	if t, ok := n.(*plan.TopN); ok && t.CalcFoundRows {
-		return o.countedTop(ctx, t, row)
+	if t, ok := n.(*plan.TopN); ok {
+		return o.top(ctx, t, row)
+	}
+	if l, ok := n.(*plan.Limit); ok {
+		return o.limited(ctx, l, row)
+	}
+	if s, ok := n.(*plan.SetOp); ok {
+		return o.sortedSet(ctx, s, row)
 	}
 	if s, ok := n.(*plan.Sort); ok {
 		child, err := o.build(ctx, s.Child, row)

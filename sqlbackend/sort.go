@@ -6,7 +6,6 @@ import (
 	"sort"
 
 	"github.com/dolthub/go-mysql-server/sql"
-	"github.com/dolthub/go-mysql-server/sql/iters"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/sorters"
 )
@@ -104,7 +103,7 @@ func (s *sortIter) Close(ctx *sql.Context) error {
 
 // countedTop is ORDER BY … LIMIT with SQL_CALC_FOUND_ROWS.
 func (o *operators) countedTop(ctx *sql.Context, n *plan.TopN, row sql.Row) (sql.RowIter, error) {
-	limit, err := iters.GetInt64Value(ctx, n.Limit)
+	limit, err := rowsWanted(ctx, n.Limit)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package sqlbackend
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -98,6 +99,12 @@ func replacedVariables() []sql.SystemVariable {
 			Name: "innodb_lock_wait_timeout", Scope: sql.GetMysqlScope(sql.SystemVariableScope_Both), Dynamic: true,
 			Type:    types.NewSystemIntType("innodb_lock_wait_timeout", 1, lockWaitMax, false),
 			Default: int64(lockWaitDefault),
+		},
+		// Why: clients set the default to have no limit. The frontend's own is a smaller number.
+		&sql.MysqlSystemVariable{
+			Name: "sql_select_limit", Scope: sql.GetMysqlScope(sql.SystemVariableScope_Both), Dynamic: true, SetVarHintApplies: true,
+			Type:    types.NewSystemUintType("sql_select_limit", 0, math.MaxUint64),
+			Default: uint64(math.MaxUint64),
 		},
 	}
 	for _, name := range []string{"character_set_client", "character_set_connection", "character_set_database",
