@@ -182,7 +182,7 @@ func errNoWait() error {
 // FOR SHARE (shareMark), the statements of rewritestmt.go, and a list of characteristics after START TRANSACTION, whose original stays in a comment. Text
 // it does not know it leaves alone.
 func rewriteClauses(query string, options sqlparser.ParserOptions) string {
-	query = rewriteOperators(keepWildcards(query, options), options)
+	query = rewriteParens(rewriteOperators(keepWildcards(query, options), options), options)
 	if text := rewriteStart(query, options); text != query {
 		return text
 	}

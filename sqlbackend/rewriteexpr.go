@@ -44,7 +44,12 @@ func applyEdits(query string, edits []edit) string {
 	if len(edits) == 0 {
 		return query
 	}
-	slices.SortStableFunc(edits, func(a, b edit) int { return a.from - b.from })
+	slices.SortStableFunc(edits, func(a, b edit) int {
+		if a.from == b.from { // what is put before a token comes before what replaces it
+			return min(a.to-a.from, 1) - min(b.to-b.from, 1)
+		}
+		return a.from - b.from
+	})
 	var out strings.Builder
 	done := 0
 	for _, e := range edits {
@@ -324,15 +329,6 @@ func (r *textRewriter) quantifier(i int) {
 	r.edit(end, end, ")")
 }
 
-// existence drops parentheses too many around the subquery of EXISTS, which begin at i.
-func (r *textRewriter) existence(i int) {
-	for r.kind(i) == '(' && r.kind(i+1) == '(' && r.match[i] > 0 && r.match[i+1] == r.match[i]-1 {
-		i++
-		r.edit(r.list[i].to-1, r.list[i].to, " ")
-		r.edit(r.list[r.match[i]].to-1, r.list[r.match[i]].to, " ")
-	}
-}
-
 // assignment puts @name := into a call before an OR, which binds as loosely.
 func (r *textRewriter) assignment(i int) {
 	name, ok := strings.CutPrefix(r.list[max(i-1, 0)].text, "@")
@@ -444,7 +440,7 @@ func namesAccounts(query string) bool {
 func plainVariable(name string) string {
 	plain := name != ""
 	for i := 0; i < len(name); i++ {
-		plain = plain && isWordByte(name[i]) && name[i] < 0x80
+		plain = plain && isWordByte(name[i]) && name[i] < 0x80 && name[i] != '$'
 	}
 	if plain {
 		return name
