@@ -171,6 +171,9 @@ func (a *adjusted) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
 		return v, err
 	}
 	typ := a.column.Type(ctx)
+	if takesTexts(typ) {
+		v = tamed(v)
+	}
 	near, warning := nearest(ctx, typ, v)
 	if v == nil && !a.column.IsNullable(ctx) {
 		near, warning = typ.Zero(), 1048
@@ -214,6 +217,7 @@ func (a *assigned) Eval(ctx *sql.Context, row sql.Row) (interface{}, error) {
 	if err != nil || v == nil {
 		return v, err
 	}
+	v = tamed(v)
 	if sql.LoadSqlMode(ctx).Strict() {
 		if err := refusal(ctx, a.column, a.typ, v, int64(*a.rows)); err != nil {
 			return nil, err

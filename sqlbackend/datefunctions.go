@@ -141,7 +141,7 @@ func wholeOf(ctx *sql.Context, v any) (int64, bool) {
 
 // secondsOf is a number of seconds as microseconds, rounded; false if it is none or beyond all times.
 func secondsOf(v any) (int64, bool) {
-	d, err := types.InternalDecimalType.ConvertToDecimal(v)
+	d, err := toDecimal(v)
 	if err != nil || d == nil {
 		return 0, false
 	}

@@ -448,7 +448,7 @@ func asLargeNumber(_ *sql.Context, e sql.Expression) (sql.Expression, bool) {
 	if !ok || len(text) < digits || strings.Trim(strings.TrimLeft(text, "+-"), "0123456789") != "" {
 		return e, false
 	}
-	d, err := types.InternalDecimalType.ConvertToDecimal(text)
+	d, err := toDecimal(text)
 	if err != nil || d == nil {
 		return e, false
 	}

@@ -135,6 +135,10 @@ func exactOne(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.Tre
 		if e.Type(ctx) == types.Int64 {
 			return &signedCast{e}, transform.NewTree, nil
 		}
+		if _, done := e.Child.(*tamedText); !done && types.IsDecimal(e.Type(ctx)) && types.IsText(e.Child.Type(ctx)) {
+			n, err := e.WithChildren(ctx, &tamedText{e.Child})
+			return n, transform.NewTree, err
+		}
 	case *expression.ConvertUsing:
 		return &convertedText{e}, transform.NewTree, nil
 	case *expression.HashInTuple:
@@ -201,6 +205,10 @@ func exactOne(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.Tre
 func exactOperands(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 	children := e.Children()
 	if out := datesAsNumbers(ctx, children); out != nil {
+		n, err := e.WithChildren(ctx, out...)
+		return n, transform.NewTree, err
+	}
+	if out := tamedTexts(ctx, children); out != nil {
 		n, err := e.WithChildren(ctx, out...)
 		return n, transform.NewTree, err
 	}
@@ -271,7 +279,7 @@ func decimalLiteral(v any) sql.Expression {
 	if _, float := toFloat(v); float || !isNumber(v) {
 		return nil
 	}
-	d, err := types.InternalDecimalType.ConvertToDecimal(v)
+	d, err := toDecimal(v)
 	if err != nil || d == nil {
 		return nil
 	}

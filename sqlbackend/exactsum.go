@@ -200,7 +200,7 @@ func (t *total) add(ctx *sql.Context, v any) error {
 	case uint32:
 		t.addInt(int64(n))
 	default:
-		d, err := types.InternalDecimalType.ConvertToDecimal(v)
+		d, err := toDecimal(v)
 		if err != nil {
 			return err
 		}

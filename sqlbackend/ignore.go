@@ -124,6 +124,10 @@ func (a *adjustedIter) Next(ctx *sql.Context) (sql.Row, error) {
 	}
 	if a.strict {
 		for i, c := range a.columns {
+			if v := row[skip+i]; isWild(v) && takesTexts(c.Type) {
+				row = row.Copy()
+				row[skip+i] = tamed(v)
+			}
 			if err := refusal(ctx, c.Name, c.Type, row[skip+i], a.rows); err != nil {
 				return nil, err
 			}
@@ -133,6 +137,13 @@ func (a *adjustedIter) Next(ctx *sql.Context) (sql.Row, error) {
 	copied := false
 	for i, c := range a.columns {
 		v := row[skip+i]
+		if isWild(v) && takesTexts(c.Type) {
+			if !copied {
+				row, copied = row.Copy(), true
+			}
+			v = tamed(v)
+			row[skip+i] = v
+		}
 		adjusted, warning := nearest(ctx, c.Type, v)
 		if v == nil && !c.Nullable && !c.AutoIncrement && c.Generated == nil {
 			switch given := a.given == nil || a.given[i]; {
@@ -259,7 +270,7 @@ func nearestNumber(ctx *sql.Context, typ sql.Type, v any) (any, int) {
 			return n, max(code, 1265)
 		}
 	}
-	d, err := types.InternalDecimalType.ConvertToDecimal(v)
+	d, err := toDecimal(v)
 	if err != nil || d == nil {
 		return typ.Zero(), 1366
 	}

@@ -53,7 +53,7 @@ func definesUnsigned(stmt sqlparser.Statement, column string) bool {
 func unsignedCodec(c codec, t sql.Type) codec {
 	encode := c.encode
 	c.encode = func(ctx context.Context, v any) (any, error) {
-		n, err := types.InternalDecimalType.ConvertToDecimal(v)
+		n, err := toDecimal(v)
 		if err == nil && n != nil && n.Sign() < 0 {
 			return nil, sql.ErrValueOutOfRange.New(v, t.String()+" "+extraUnsigned)
 		}

@@ -218,6 +218,6 @@ func jsonAs(ctx *sql.Context, v any, doc sql.JSONWrapper, typ sql.Type) (any, bo
 
 // isNumeral reports whether a text is a number.
 func isNumeral(s string) bool {
-	d, err := types.InternalDecimalType.ConvertToDecimal(strings.TrimSpace(s))
+	d, err := toDecimal(strings.TrimSpace(s))
 	return err == nil && d != nil && strings.ContainsAny(s, "0123456789")
 }

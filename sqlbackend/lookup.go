@@ -343,11 +343,11 @@ func sameValue(ctx context.Context, typ sql.Type, literal, converted any) bool {
 		c, ok := toFloat(converted)
 		return ok && f == c && (typ.Type() != query.Type_FLOAT32 || f == float64(float32(f)))
 	}
-	a, err := types.InternalDecimalType.ConvertToDecimal(literal)
+	a, err := toDecimal(literal)
 	if err != nil || a == nil {
 		return false
 	}
-	b, err := types.InternalDecimalType.ConvertToDecimal(converted)
+	b, err := toDecimal(converted)
 	return err == nil && b != nil && a.Cmp(b) == 0
 }
 

@@ -145,7 +145,7 @@ func (w *wholeNumber) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 	if err != nil || v == nil {
 		return nil, err
 	}
-	d, err := types.InternalDecimalType.ConvertToDecimal(v)
+	d, err := toDecimal(v)
 	if err != nil || d == nil {
 		return nil, err
 	}

@@ -244,7 +244,7 @@ func appendKept(ctx *sql.Context, b []byte, t sql.Type, v any) ([]byte, error) {
 		}
 		return binary.BigEndian.AppendUint64(b, uint64(at.(interface{ UnixMicro() int64 }).UnixMicro())), nil
 	}
-	d, err := types.InternalDecimalType.ConvertToDecimal(v)
+	d, err := toDecimal(v)
 	if err != nil {
 		return nil, err
 	}

@@ -165,8 +165,8 @@ func asNumber(ctx *sql.Context, e sql.Expression) sql.Expression {
 	if e.Resolved() && types.IsNumber(e.Type(ctx)) && !types.IsBit(e.Type(ctx)) {
 		return e
 	}
-	if number := timeAsNumber(ctx, e); number != e {
-		return number
+	if e.Resolved() && (isTimeType(e.Type(ctx)) || types.IsTime(e.Type(ctx))) {
+		return timeAsNumber(ctx, e)
 	}
 	return &asReal{e}
 }

@@ -154,7 +154,7 @@ func wantedDigits(ctx *sql.Context, d any) (int32, error) {
 }
 
 func (r *rounding) decimal(ctx *sql.Context, v any, digits int32) (any, error) {
-	d, err := types.InternalDecimalType.ConvertToDecimal(v)
+	d, err := toDecimal(v)
 	if err != nil || d == nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (r *rounding) integer(ctx *sql.Context, v any, digits int32) (any, error) {
 	if err != nil || digits >= 0 {
 		return whole, err
 	}
-	d, err := types.InternalDecimalType.ConvertToDecimal(whole)
+	d, err := toDecimal(whole)
 	if err != nil {
 		return nil, err
 	}

@@ -457,7 +457,7 @@ func (s *shown) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 		return v, nil
 	}
 	if d, ok := typ.(sql.DecimalType); ok {
-		n, err := types.InternalDecimalType.ConvertToDecimal(v)
+		n, err := toDecimal(v)
 		if err != nil || n == nil {
 			return nil, err
 		}
