@@ -95,11 +95,14 @@ func momentType(ctx *sql.Context, e sql.Expression) sql.Type {
 		if literal {
 			text, isText = l.Value().(string)
 		}
-		if isText {
+		switch t := c[0].Type(ctx); {
+		case isText:
 			_, fraction, _ := strings.Cut(text, ".")
 			digits = min(len(fraction), types.MaxDatetimePrecision)
-		} else {
-			digits = timeDigits(c[0].Type(ctx))
+		case isTemporal(t), types.IsNumber(t):
+			digits = timeDigits(t)
+		default: // a text, or a parameter that is not known yet
+			return e.Type(ctx)
 		}
 	} else if t := e.Type(ctx); types.IsTime(t) { // it is evaluated already
 		return t
