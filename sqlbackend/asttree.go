@@ -79,6 +79,7 @@ func rewriteOperands(e sqlparser.Expr, by func(sqlparser.Expr) sqlparser.Expr) {
 // finishExpressions does what is to be done with the expressions of a query, whose text it is or is in.
 func finishExpressions(ctx context.Context, n sqlparser.SQLNode, text string) {
 	guardLiterals(n)
+	finishJoins(n)
 	rewriteExpressions(n, replacedExpression)
 	if strings.Contains(text, assignName) {
 		typeVariables(ctx, n)
