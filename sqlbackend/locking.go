@@ -186,7 +186,7 @@ func rewriteClauses(query string, options sqlparser.ParserOptions) string {
 	if text := rewriteStart(query, options); text != query {
 		return text
 	}
-	for _, rewrite := range []func(string, sqlparser.ParserOptions) string{rewriteDo, rewriteInsertSet, rewriteHints, rewriteIndexTypes,
+	for _, rewrite := range []func(string, sqlparser.ParserOptions) string{rewriteDo, rewriteInsertSet, rewriteForms, rewriteHints, rewriteIndexTypes,
 		rewriteReferences, rewriteLabels, rewriteShare, rewriteShow, rewriteDescribe, rewriteAlter, rewritePartitions, rewriteLockTables,
 		rewriteDeleteIgnore, rewriteGenerated, rewriteExplain} {
 		query = rewrite(query, options)

@@ -20,6 +20,7 @@ func FuzzRewrite(f *testing.F) {
 		"SELECT 'a\\_b', \"c\\%\", n'x' IS UNKNOWN; INSERT LOW_PRIORITY IGNORE INTO t SET a = 1 AS n ON DUPLICATE KEY UPDATE a = 2",
 		"((SELECT a FROM t ORDER BY 1 LIMIT 1) UNION (SELECT 2) LIMIT 1) UNION ((SELECT 3)) LIMIT 2", "WITH a AS ((SELECT 1)) (SELECT 1 /*! ) */ LIMIT 1) FOR UPDATE",
 		"SELECT 1 + EXISTS ((SELECT 1)) = /*! EXISTS ( */ (SELECT $a, @b$)", "INSERT INTO t (a) ((SELECT 1)) ON DUPLICATE KEY UPDATE a = 1",
+		"ALTER TABLE t ADD (a INT, b YEAR(4), KEY (a))", "CREATE TABLE t (LIKE u", "CREATE INDEX i ON t (a) ALGORITHM = /*! INPLACE */", "SELECT ROW(1, 2) IN (ROW(1, 2)), TRIM(BOTH FROM a) FROM t USE INDEX () IGNORE KEY FOR JOIN (PRIMARY)",
 		noteStart + "9999999 zz" + noteEnd, noteStart + "3 00" + noteEnd, "CREATE TABLE t (a INT REFERENCES u (b)) /*!50100 PARTITION BY KEY (a) */",
 	} {
 		f.Add(s, false)

@@ -152,6 +152,7 @@ func missingVariables() []sql.SystemVariable {
 		boolVariable("innodb_file_per_table", 1, global),
 		boolVariable("innodb_strict_mode", 1, both),
 		boolVariable("profiling", 0, both),
+		boolVariable("sql_generate_invisible_primary_key", 0, both),
 		boolVariable(verifyVariable, 0, both),
 		engineVariable("innodb_flush_log_at_trx_commit", 2, 1, func(e *engine.Engine, v int64) {
 			if v == 1 {
