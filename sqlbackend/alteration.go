@@ -3,6 +3,7 @@ package sqlbackend
 import (
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
@@ -52,7 +53,11 @@ func (b *rootBuilder) alter(ctx *sql.Context, c *Conn, n sql.Node) (sql.RowIter,
 		c.stmt.altering, c.stmt.altered = nil, nil
 		_ = a.abort(ctx) // after a panic; otherwise it has ended
 	}()
-	rows, err := b.run(ctx, n)
+	run := func() ([]sql.Row, error) { return b.run(ctx, n) }
+	if block, ok := n.(*plan.Block); ok && slices.ContainsFunc(block.Children(), func(n sql.Node) bool { return placesColumns(ctx, n) }) {
+		run = func() ([]sql.Row, error) { return b.runClauses(ctx, block) }
+	}
+	rows, err := run()
 	if err == nil {
 		// Why: steps have read in a transaction of their own, whose views would outlive the tables.
 		err = c.implicitCommit(ctx)
