@@ -126,6 +126,7 @@ func replacedExpression(e sqlparser.Expr) sqlparser.Expr {
 		if n.Operator == sqlparser.NullSafeEqualStr && !isLiteral(n.Left) && !isLiteral(n.Right) {
 			return call(sameName, n.Left, n.Right)
 		}
+		binaryLike(n)
 		return replacedOperator(e)
 	case *sqlparser.MatchExpr:
 		return replacedMatch(n)

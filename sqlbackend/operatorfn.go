@@ -99,6 +99,8 @@ func operatorFunction(name string) (sql.Function, bool) {
 	switch name {
 	case bitNotName:
 		return build(operator{typ: bitNotType, eval: bitNot}, 1)
+	case placeName:
+		return build(operator{typ: ofType(types.Int64), eval: evalPlace}, 3)
 	case onName:
 		return build(onFunction(), 2)
 	case memberName:

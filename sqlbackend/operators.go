@@ -23,6 +23,9 @@ func replacedOperator(e sqlparser.Expr) sqlparser.Expr {
 			return call(assignName, name, value)
 		}
 	case *sqlparser.FuncExpr:
+		if p := replacedPlace(n); p != nil {
+			return p
+		}
 		if kind := n.Name.Lowered(); kind == cumeDistName || kind == nthValueName {
 			args := sqlparser.SelectExprs{&sqlparser.AliasedExpr{Expr: sqlparser.NewStrVal([]byte(kind))}}
 			return &sqlparser.FuncExpr{Name: sqlparser.NewColIdent(carrierName), Exprs: append(args, n.Exprs...), Over: n.Over}
@@ -334,4 +337,24 @@ func hasValue(ctx context.Context, name string) bool {
 	}
 	t, _, err := sctx.GetUserVariable(sctx, name)
 	return err == nil && t != nil
+}
+
+// binaryLike makes both sides of LIKE bytes where its pattern is. The frontend compares as the left side does.
+func binaryLike(n *sqlparser.ComparisonExpr) {
+	if (n.Operator == sqlparser.LikeStr || n.Operator == sqlparser.NotLikeStr) && makesBytes(n.Right) && !makesBytes(n.Left) {
+		n.Left = &sqlparser.UnaryExpr{Operator: sqlparser.BinaryStr, Expr: n.Left}
+	}
+}
+
+// makesBytes reports whether an expression is BINARY x or CAST(x AS BINARY).
+func makesBytes(e sqlparser.Expr) bool {
+	switch e := e.(type) {
+	case *sqlparser.ParenExpr:
+		return makesBytes(e.Expr)
+	case *sqlparser.UnaryExpr:
+		return e.Operator == sqlparser.BinaryStr
+	case *sqlparser.ConvertExpr:
+		return e.Type != nil && strings.EqualFold(e.Type.Type, "binary")
+	}
+	return false
 }
