@@ -341,7 +341,7 @@ func takesText(ctx *sql.Context, e sql.Expression) bool {
 			return slices.ContainsFunc(e.Children(), func(c sql.Expression) bool { return c.Resolved() && types.IsTextOnly(c.Type(ctx)) })
 		case "concat", "concat_ws", "concat_with_separator", "substring", "substr", "mid", "left", "right", "length", "char_length", "character_length",
 			"octet_length", "bit_length", "upper", "lower", "ucase", "lcase", "replace", "insert", "lpad", "rpad", "trim", "ltrim", "rtrim",
-			"reverse", "repeat", "quote", "hex", "ascii", "ord", "soundex", "instr", "locate", "position", "substring_index", "find_in_set",
+			"reverse", "repeat", "quote", "hex", "ascii", "ord", "soundex", "instr", "locate", "position", placeName, "substring_index", "find_in_set",
 			"elt", "strcmp", "md5", "sha", "sha1", "sha2", "crc32", "to_base64", "group_concat", "regexp_like", "regexp_replace",
 			"regexp_substr", "regexp_instr", "str_to_date", "json_object", "json_array", "json_arrayagg", "json_objectagg":
 			return true
@@ -355,7 +355,7 @@ func isTextOperand(name string, i int) bool {
 	switch name {
 	case "substring", "substr", "mid", "left", "right", "repeat", "sha2":
 		return i == 0
-	case "locate", "position", "substring_index":
+	case "locate", "position", placeName, "substring_index":
 		return i < 2
 	case "lpad", "rpad":
 		return i != 1
