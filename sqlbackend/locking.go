@@ -65,6 +65,7 @@ func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlp
 		}
 	}
 	dropNullOrder(stmt)
+	selectHaving(ctx, stmt)
 	resolveTypes(stmt)
 	if !strings.Contains(text, shareMark) {
 		return injectTransaction(stmt)

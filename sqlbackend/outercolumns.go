@@ -26,7 +26,7 @@ func CarryColumnsRule(ctx *sql.Context, _ *analyzer.Analyzer, n sql.Node, _ *pla
 	if err != nil {
 		return nil, transform.SameTree, err
 	}
-	n, carried, err := carryColumns(ctx, n, nil)
+	n, carried, err := carryColumns(ctx, n, nil, false)
 	return n, transform.TreeIdentity(!reused && !carried), err
 }
 
@@ -147,25 +147,34 @@ func hasQuery(ctx *sql.Context, e sql.Expression) bool {
 	return found
 }
 
-// carryColumns completes the groupings of a plan; above are the expressions that are evaluated above n over its rows. changed is true
-// if out is not n.
-func carryColumns(ctx *sql.Context, n sql.Node, above []sql.Expression) (out sql.Node, changed bool, err error) {
+// carryColumns completes the groupings of a plan, and the projections between them and what is selected; above are the expressions that
+// are evaluated above n over its rows, projected is set if what is selected is above n. changed is true if out is not n.
+func carryColumns(ctx *sql.Context, n sql.Node, above []sql.Expression, projected bool) (out sql.Node, changed bool, err error) {
 	switch x := n.(type) {
 	case *plan.Sort:
 		if d, ok := x.Child.(*plan.Distinct); ok {
 			n, changed = sortedByColumns(ctx, x, d)
 		}
 		above = append(slices.Clone(above), n.(*plan.Sort).Expressions()...)
-	case *plan.Project, *plan.Having, *plan.Filter, *plan.TopN:
+	case *plan.Project:
+		if projected {
+			if missing := missingColumns(ctx, x.Projections, x.Child, above); missing != nil {
+				n, changed = plan.NewProject(ctx, append(slices.Clone(x.Projections), missing...), x.Child), true
+			}
+		}
+		above, projected = append(slices.Clone(above), n.(*plan.Project).Projections...), true
+	case *plan.Having, *plan.Filter, *plan.TopN:
 		above = append(slices.Clone(above), n.(sql.Expressioner).Expressions()...)
-	case *plan.Limit, *plan.Offset, *plan.Distinct:
+	case *plan.Limit, *plan.Offset:
+	case *plan.Distinct:
+		projected = false // another column would make other rows of it
 	case *plan.GroupBy:
 		if missing := missingColumns(ctx, x.SelectDeps, x.Child, above); missing != nil {
 			g := *x
 			g.SelectDeps = append(slices.Clone(x.SelectDeps), missing...)
 			n, changed = &g, true
 		}
-		above = nil
+		above, projected = nil, false
 	case *plan.Window:
 		if missing := missingColumns(ctx, x.SelectExprs, x.Child, above); missing != nil {
 			w := *x
@@ -174,9 +183,9 @@ func carryColumns(ctx *sql.Context, n sql.Node, above []sql.Expression) (out sql
 		}
 		above = n.(*plan.Window).SelectExprs
 	default:
-		above = nil
+		above, projected = nil, false
 	}
-	n, below, err := withChildren(ctx, n, func(c sql.Node) (sql.Node, bool, error) { return carryColumns(ctx, c, above) })
+	n, below, err := withChildren(ctx, n, func(c sql.Node) (sql.Node, bool, error) { return carryColumns(ctx, c, above, projected) })
 	return n, changed || below, err
 }
 
