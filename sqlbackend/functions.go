@@ -30,7 +30,7 @@ func functions() []sql.Function {
 // replacedFunction returns a function in place of the frontend's own.
 func replacedFunction(name string) (sql.Function, bool) {
 	name = foldName(name)
-	for _, group := range []func(string) (sql.Function, bool){aggregateFunction, timeFunction, timestampFunction, dateChoice, numberFunction, operatorFunction, carriedFunction, typedFunction, matchFunction, textFunction, regexFunction, checkedFunction, realFunction, digitFunction} {
+	for _, group := range []func(string) (sql.Function, bool){aggregateFunction, timeFunction, timestampFunction, clockFunction, dateChoice, numberFunction, operatorFunction, carriedFunction, typedFunction, matchFunction, textFunction, regexFunction, checkedFunction, realFunction, digitFunction} {
 		if f, ok := group(name); ok {
 			return f, true
 		}
