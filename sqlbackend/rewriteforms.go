@@ -12,7 +12,7 @@ import (
 // rewriteForms rewrites one token at a time: see the functions it calls.
 func rewriteForms(query string, options sqlparser.ParserOptions) string {
 	wanted := false
-	for _, word := range []string{"row", "trim", "index", "key", "add", "year", "parser", "like", "view", "definer"} {
+	for _, word := range []string{"row", "trim", "index", "key", "add", "year", "parser", "like", "view", "definer", "after", "modify", "change", "rename", "drop", "alter"} {
 		wanted = wanted || containsFold(query, word)
 	}
 	if !wanted {
@@ -27,6 +27,7 @@ func rewriteForms(query string, options sqlparser.ParserOptions) string {
 	}
 	f := &formRewriter{textRewriter{query: query, list: list, match: matches(list)}}
 	f.statement()
+	alters := f.word(0, "alter") && f.word(1, "table")
 	for i := 0; i < len(list); i++ {
 		switch {
 		case f.word(i, "row") && f.kind(i+1) == '(' && !f.rowOfValues(i) && f.kind(i-1) != '.' && i > 0:
@@ -37,6 +38,21 @@ func rewriteForms(query string, options sqlparser.ParserOptions) string {
 			f.hint(i)
 		case f.word(i, "year") && f.kind(i+1) == '(' && f.kind(i+2) == sqlparser.INTEGRAL && f.list[i+2].text == "4" && f.kind(i+3) == ')' && definesText(query):
 			f.drop(i+1, i+3)
+		case alters && f.word(i, "after"):
+			f.quote(i + 1)
+		case alters && f.word(i, "modify", "change", "rename", "drop", "alter") && i > 0:
+			at := i + 1
+			if f.word(at, "column") {
+				at++
+			} else if !f.word(i, "modify", "change") {
+				continue // something else is dropped
+			}
+			f.quote(at)
+			if f.word(i, "change") {
+				f.quote(at + 1)
+			} else if f.word(i, "rename") && f.word(at+1, "to") {
+				f.quote(at + 2)
+			}
 		case f.word(i, "with") && f.word(i+1, "parser") && definesText(query):
 			f.drop(i, i+2)
 		case f.word(i, "definer") && f.kind(i+1) == '=' && f.word(i+2, "current_user") && definesText(query):
@@ -63,6 +79,17 @@ func (f *formRewriter) drop(first, last int) {
 		from--
 	}
 	f.edit(max(from, 0), f.list[last].to, " ")
+}
+
+// quote puts a name that is a word of the grammar into quotes.
+func (f *formRewriter) quote(i int) {
+	if i >= len(f.list) || f.kind(i) == sqlparser.ID {
+		return
+	}
+	from, to := f.start(i), f.list[i].to
+	if word := f.query[from:to]; word != "" && strings.EqualFold(word, f.list[i].text) {
+		f.edit(from, to, "`"+word+"`")
+	}
 }
 
 // rowOfValues reports whether ROW at i begins a row of VALUES ROW (…), ROW (…).
