@@ -108,6 +108,7 @@ type adjustedIter struct {
 	given   []bool
 	several bool
 	strict  bool
+	texts   []bool // the columns that take texts for something else
 	rows    int64
 }
 
@@ -122,9 +123,19 @@ func (a *adjustedIter) Next(ctx *sql.Context) (sql.Row, error) {
 	if skip < 0 {
 		return row, nil
 	}
+	if a.texts == nil {
+		a.texts = make([]bool, len(a.columns))
+		for i, c := range a.columns {
+			a.texts[i] = takesTexts(c.Type)
+		}
+	}
 	if a.strict {
 		for i, c := range a.columns {
-			if v := row[skip+i]; isWild(v) && takesTexts(c.Type) {
+			v, text := row[skip+i].(string)
+			if !text || !a.texts[i] {
+				continue
+			}
+			if isWild(v) {
 				row = row.Copy()
 				row[skip+i] = tamed(v)
 			}
@@ -137,7 +148,7 @@ func (a *adjustedIter) Next(ctx *sql.Context) (sql.Row, error) {
 	copied := false
 	for i, c := range a.columns {
 		v := row[skip+i]
-		if isWild(v) && takesTexts(c.Type) {
+		if a.texts[i] && isWild(v) {
 			if !copied {
 				row, copied = row.Copy(), true
 			}
