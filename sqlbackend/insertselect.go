@@ -205,3 +205,29 @@ func tableAtParse(ctx context.Context, name sqlparser.TableName) *tableInfo {
 	}
 	return info
 }
+
+// groupsValues reports whether an INSERT … VALUES has an aggregate, which the frontend's builder does not survive.
+func groupsValues(s *sqlparser.Insert) (found bool) {
+	switch s.Rows.(type) {
+	case sqlparser.Values, sqlparser.AliasedValues, *sqlparser.AliasedValues:
+	default:
+		return false
+	}
+	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		switch n := n.(type) {
+		case *sqlparser.Subquery:
+			return false, nil
+		case *sqlparser.FuncExpr:
+			found = found || n.IsAggregate()
+		}
+		return !found, nil
+	}, s.Rows)
+	return found
+}
+
+// refused is a statement that ends with an error.
+func refused(err error) sqlparser.Statement {
+	n := &serverStatement{name: "refused"}
+	n.run = func(*sql.Context, *Conn) ([]sql.Row, error) { return nil, err }
+	return n.inject(anybody())
+}

@@ -30,6 +30,9 @@ const (
 // finishTree makes of a parsed statement what the rest of the package expects of one. text is what was parsed.
 func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlparser.Statement {
 	if s, ok := stmt.(*sqlparser.Insert); ok {
+		if groupsValues(s) {
+			return refused(newError(1111, "Invalid use of group function"))
+		}
 		nameInserted(ctx, s)
 		askDuplicates(s)
 	}
