@@ -97,6 +97,20 @@ func (t *Table) GetReferencedForeignKeys(ctx *sql.Context) ([]sql.ForeignKeyCons
 	return slices.Clone(r.byParent[parentKey(t.info.entry.Database, t.info.entry.Name)]), nil
 }
 
+// refuseReferenced is the error for dropping a column that a foreign key refers to; the frontend asks for the table's own ones only.
+func (t *Table) refuseReferenced(ctx *sql.Context, column string) error {
+	keys, err := t.GetReferencedForeignKeys(ctx)
+	if err != nil {
+		return err
+	}
+	for _, fk := range keys {
+		if slices.ContainsFunc(fk.ParentColumns, func(c string) bool { return strings.EqualFold(c, column) }) {
+			return newError(1829, "Cannot drop column '%s': needed in a foreign key constraint '%s' of table '%s.%s'", column, fk.Name, fk.Database, fk.Table)
+		}
+	}
+	return nil
+}
+
 // AddForeignKey implements sql.ForeignKeyTable. Names of foreign keys are unique in a database.
 func (t *Table) AddForeignKey(ctx *sql.Context, fk sql.ForeignKeyConstraint) error {
 	if fk.OnUpdate == sql.ForeignKeyReferentialAction_SetDefault || fk.OnDelete == sql.ForeignKeyReferentialAction_SetDefault {

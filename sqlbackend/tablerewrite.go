@@ -46,6 +46,11 @@ func (t *Table) RewriteInserter(ctx *sql.Context, before, after sql.PrimaryKeySc
 	if !slices.ContainsFunc(after.Schema, func(c *sql.Column) bool { return !c.HiddenSystem }) {
 		return nil, newError(1090, "You can't delete all columns with ALTER TABLE; use DROP TABLE instead")
 	}
+	if old != nil && new == nil {
+		if err := t.refuseReferenced(ctx, old.Name); err != nil {
+			return nil, err
+		}
+	}
 	if new != nil {
 		if err := checkRowSize(after.Schema); err != nil {
 			return nil, err
