@@ -75,7 +75,7 @@ func caseScript(t *testing.T, r *running, script string) string {
 	return out.String()
 }
 
-// caseSteps runs lines "A: statement"; "B&: statement", which is sent and not waited for; and "B?", which waits for it.
+// caseSteps runs lines "A: statement"; "B&: statement", which must wait for a lock; and "B?", which waits for its end.
 func caseSteps(t *testing.T, r *running, file string) string {
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -109,12 +109,13 @@ func caseSteps(t *testing.T, r *running, file string) string {
 		fmt.Fprintf(&out, "[%s] sent\n", name)
 		done := make(chan string, 1)
 		pending[name] = done
+		id := connectionID(t, conns[name])
 		go func(c *sql.Conn) {
 			var answer strings.Builder
 			batch(&answer, c, statement)
 			done <- answer.String()
 		}(conns[name])
-		time.Sleep(100 * time.Millisecond) // for it to arrive
+		until(t, line, func() bool { return r.waits(id) })
 	}
 	return out.String()
 }

@@ -58,8 +58,9 @@ func TestLockWaitEnds(t *testing.T) {
 		}
 	}, 10*time.Second, time.Millisecond)
 
-	go func() { waiting <- on(c[1], "UPDATE t SET v = v + 1 WHERE id = 1") }()
-	time.Sleep(20 * time.Millisecond)
+	const again = "UPDATE t SET v = v + 1 WHERE id = 1"
+	go func() { waiting <- on(c[1], again) }()
+	until(t, again, func() bool { return executes(t, c[2], id, again) })
 	require.NoError(t, on(c[0], "COMMIT"))
 	require.NoError(t, <-waiting)
 	var one, two int

@@ -30,6 +30,7 @@ type steps struct {
 	r       *running
 	level   string
 	conns   map[string]*sql.Conn
+	ids     map[string]int
 	pending map[string]chan string
 }
 
@@ -38,7 +39,7 @@ func runSteps(t *testing.T, level, script string) {
 	r := start(t, "", sqlbackend.ServerConfig{})
 	run(t, r.open(""), "CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT NOT NULL)",
 		"INSERT INTO d.t VALUES (1,10),(2,20),(3,30)", "CREATE TABLE d.u (id INT PRIMARY KEY, v INT)")
-	s := &steps{t: t, r: r, level: level, conns: map[string]*sql.Conn{}, pending: map[string]chan string{}}
+	s := &steps{t: t, r: r, level: level, conns: map[string]*sql.Conn{}, ids: map[string]int{}, pending: map[string]chan string{}}
 	for _, line := range strings.Split(script, "\n") {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 			s.step(line)
@@ -54,7 +55,7 @@ func (s *steps) conn(name string) *sql.Conn {
 		require.NoError(s.t, err)
 		// Why not waited for: a statement that a failed step left waiting ends when the server stops.
 		s.t.Cleanup(func() { go c.Close() })
-		s.conns[name] = c
+		s.conns[name], s.ids[name] = c, connectionID(s.t, c)
 		if s.level != "" {
 			require.NoError(s.t, on(c, "SET SESSION TRANSACTION ISOLATION LEVEL "+s.level))
 		}
@@ -78,11 +79,14 @@ func (s *steps) step(line string) {
 		done := make(chan string, 1)
 		s.pending[name] = done
 		go func() { done <- answer(c, statement) }()
-		select {
-		case got := <-done:
-			s.t.Fatalf("%s: did not wait: %s", line, got)
-		case <-time.After(60 * time.Millisecond):
-		}
+		until(s.t, line, func() bool {
+			select {
+			case got := <-done:
+				s.t.Fatalf("%s: did not wait: %s", line, got)
+			default:
+			}
+			return s.r.waits(s.ids[name])
+		})
 		return
 	case '?':
 		select {
@@ -104,6 +108,31 @@ func (s *steps) step(line string) {
 		return
 	}
 	require.Equal(s.t, want, got, line)
+}
+
+// until polls a condition that other connections bring about, for as long as a slow machine may take.
+func until(t testing.TB, what string, reached func() bool) {
+	t.Helper()
+	for began := time.Now(); !reached(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("%s: does not come about", what)
+		}
+	}
+}
+
+// waits says whether a connection waits for a lock.
+func (r *running) waits(id int) bool {
+	_, ok := r.engine.Waiting()[uint64(id)]
+	return ok
+}
+
+// executes says, by c, whether a connection runs the statement.
+func executes(t testing.TB, c *sql.Conn, id int, statement string) bool {
+	t.Helper()
+	n := 0
+	row := c.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM information_schema.processlist WHERE id = ? AND info = ?", id, statement)
+	require.NoError(t, row.Scan(&n))
+	return n > 0
 }
 
 // answer runs a statement and writes its result as the scripts do.

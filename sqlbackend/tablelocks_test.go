@@ -176,8 +176,9 @@ func TestDisconnectFreesAll(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, on(victim, "BEGIN"))
 	require.NoError(t, on(victim, "UPDATE t SET v = 2 WHERE id = 2"))
+	id := connectionID(t, victim)
 	go func() { _, err := victim.ExecContext(ctx, "UPDATE t SET v = 2 WHERE id = 1"); waiting <- err }()
-	time.Sleep(50 * time.Millisecond)
+	until(t, "the victim waits", func() bool { return r.waits(id) })
 	cancel() // the driver closes the socket
 	require.Error(t, <-waiting)
 	began := time.Now()

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -255,19 +256,17 @@ func TestClientGone(t *testing.T) {
 	db := f.open(t, "")
 	conn, err := db.Conn(context.Background())
 	require.NoError(t, err)
+	sleeps := func() bool {
+		return slices.ContainsFunc(f.server.Engine.ProcessList.Processes(), func(p gsql.Process) bool { return strings.Contains(p.Query, "SLEEP") })
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { time.Sleep(50 * time.Millisecond); cancel() }() // the driver closes the socket
-	_, err = conn.ExecContext(ctx, "SELECT SLEEP(60)")
-	require.Error(t, err)
+	ended := make(chan error, 1)
+	go func() { _, err := conn.ExecContext(ctx, "SELECT SLEEP(60)"); ended <- err }()
+	require.Eventually(t, sleeps, 10*time.Second, time.Millisecond)
+	cancel() // the driver closes the socket
+	require.Error(t, <-ended)
 	_ = conn.Close()
-	require.Eventually(t, func() bool {
-		for _, p := range f.server.Engine.ProcessList.Processes() {
-			if strings.Contains(p.Query, "SLEEP") {
-				return false
-			}
-		}
-		return true
-	}, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !sleeps() }, 10*time.Second, 10*time.Millisecond)
 }
 
 func TestTooManyConnections(t *testing.T) {
