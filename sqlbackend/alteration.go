@@ -3,7 +3,6 @@ package sqlbackend
 import (
 	"errors"
 	"io"
-	"slices"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
@@ -53,8 +52,8 @@ func (b *rootBuilder) alter(ctx *sql.Context, c *Conn, n sql.Node) (sql.RowIter,
 		c.stmt.altering, c.stmt.altered = nil, nil
 		_ = a.abort(ctx) // after a panic; otherwise it has ended
 	}()
-	run := func() ([]sql.Row, error) { return b.run(ctx, n) }
-	if block, ok := n.(*plan.Block); ok && slices.ContainsFunc(block.Children(), func(n sql.Node) bool { return placesColumns(ctx, n) }) {
+	run := func() ([]sql.Row, error) { return b.runClause(ctx, n) }
+	if block, ok := n.(*plan.Block); ok {
 		run = func() ([]sql.Row, error) { return b.runClauses(ctx, block) }
 	}
 	rows, err := run()

@@ -8,17 +8,6 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/plan"
 )
 
-// placesColumns reports whether a clause of an ALTER TABLE says where a column goes.
-func placesColumns(ctx *sql.Context, n sql.Node) bool {
-	switch n := n.(type) {
-	case *plan.AddColumn:
-		return n.Order(ctx) != nil
-	case *plan.ModifyColumn:
-		return n.Order(ctx) != nil
-	}
-	return false
-}
-
 // runClauses runs the clauses of an ALTER TABLE one by one, each with the table's columns in the order in which those before it have
 // left them. The frontend plans all clauses before it runs the first, and leaves out what they say about places: rows would be taken
 // for ones in the order of the old table.
@@ -29,11 +18,32 @@ func (b *rootBuilder) runClauses(ctx *sql.Context, block *plan.Block) ([]sql.Row
 		if err != nil {
 			return nil, err
 		}
-		if rows, err = b.run(ctx, clause); err != nil {
+		if rows, err = b.runClause(ctx, clause); err != nil {
 			return nil, err
 		}
 	}
 	return rows, nil
+}
+
+// runClause runs one clause.
+func (b *rootBuilder) runClause(ctx *sql.Context, clause sql.Node) ([]sql.Row, error) {
+	if addsKeyExpressions(clause) {
+		return createKeyExpressions(ctx, clause.(*plan.AlterIndex))
+	}
+	if table, check, on, ok := enforcement(clause); ok {
+		t, err := tableNow(ctx, table)
+		if err == nil {
+			err = t.enforce(ctx, check, on)
+		}
+		return nothingChanged(), err
+	}
+	if t, index, err := dropsKeyExpressions(ctx, clause); err != nil || t != nil {
+		if err == nil {
+			err = t.DropIndex(ctx, index)
+		}
+		return nothingChanged(), err
+	}
+	return b.run(ctx, clause)
 }
 
 // inTableOrder is a clause whose columns are in the order they have in its table now.

@@ -130,6 +130,8 @@ func replacedExpression(e sqlparser.Expr) sqlparser.Expr {
 		return replacedOperator(e)
 	case *sqlparser.MatchExpr:
 		return replacedMatch(n)
+	case *sqlparser.ExtractFuncExpr:
+		return extractCall(n)
 	case *sqlparser.UnaryExpr:
 		if n.Operator != sqlparser.MinusStr {
 			return replacedOperator(e)

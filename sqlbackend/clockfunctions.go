@@ -40,6 +40,13 @@ func clockFunction(name string) (sql.Function, bool) {
 		}), true
 	case "week":
 		return newScalar(name, 1, 2, always(types.Int32), weekOf), true
+	case extractName:
+		return sql.FunctionN{Name: name, Fn: func(ctx *sql.Context, args ...sql.Expression) (sql.Expression, error) {
+			if len(args) != 2 {
+				return nil, sql.ErrInvalidArgumentNumber.New("EXTRACT", 2, len(args))
+			}
+			return newExtraction(ctx, args[0], args[1])
+		}}, true
 	}
 	return nil, false
 }
@@ -61,7 +68,7 @@ func clockOf(ctx *sql.Context, v any) (types.Timespan, bool) {
 			ctx.Warn(1292, "Truncated incorrect time value: ''")
 			return 0, false
 		}
-		if strings.ContainsAny(text, " T") || strings.Count(strings.TrimLeft(text, "-"), "-") > 1 {
+		if datelike(text) {
 			if c, _, err := types.DatetimeMaxPrecision.Convert(quiet(ctx), dateOfDigits(text)); err == nil {
 				if at, ok := c.(time.Time); ok {
 					return ofDay(at), true
@@ -75,6 +82,11 @@ func clockOf(ctx *sql.Context, v any) (types.Timespan, bool) {
 		return 0, false
 	}
 	return s, true
+}
+
+// datelike reports whether a text can be a date and a time, as against a time, which may have a sign.
+func datelike(text string) bool {
+	return strings.ContainsAny(text, " T") || strings.Count(strings.TrimLeft(text, "-"), "-") > 1
 }
 
 func ofDay(at time.Time) types.Timespan {

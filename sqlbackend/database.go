@@ -56,6 +56,9 @@ func (d *Database) GetTableInsensitive(ctx *sql.Context, name string) (sql.Table
 		return nil, false, err
 	}
 	nt, err := d.provider.open(ctx, t)
+	if c := connOf(ctx); err == nil && c != nil && c.stmt.altering != nil {
+		nt, err = nt.resolved(ctx)
+	}
 	return nt, err == nil, err
 }
 

@@ -51,6 +51,7 @@ func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlp
 			return showDiagnostics(s)
 		case *sqlparser.AlterTable:
 			convertCharset(ctx, s, text)
+			keepKeyExpressions(s)
 			markFulltext(s)
 			for _, d := range s.Statements {
 				defineOperators(d)
@@ -58,6 +59,7 @@ func finishTree(ctx context.Context, stmt sqlparser.Statement, text string) sqlp
 		case *sqlparser.DDL:
 			defineOperators(s)
 			detachKeyExpressions(s)
+			keepKeyExpressions(s)
 			markFulltext(s)
 			for _, body := range bodies(s) {
 				finishExpressions(ctx, body, text)
@@ -191,7 +193,7 @@ func rewriteClauses(query string, options sqlparser.ParserOptions) string {
 		return text
 	}
 	for _, rewrite := range []func(string, sqlparser.ParserOptions) string{rewriteDo, rewriteInsertSet, rewriteForms, rewriteHints, rewriteIndexTypes,
-		rewriteReferences, rewriteLabels, rewriteShare, rewriteShow, rewriteDescribe, rewriteAlter, rewritePartitions, rewriteLockTables,
+		rewriteReferences, rewriteLabels, rewriteShare, rewriteShow, rewriteDescribe, rewriteAlter, rewriteEnforcement, rewritePartitions, rewriteLockTables,
 		rewriteDeleteIgnore, rewriteGenerated, rewriteExplain} {
 		query = rewrite(query, options)
 	}

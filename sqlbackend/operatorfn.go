@@ -1,6 +1,7 @@
 package sqlbackend
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -10,6 +11,8 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
+
+	"lancesql/internal/errs"
 )
 
 // operator is an expression that stands for an operator the frontend lacks.
@@ -97,6 +100,10 @@ func operatorFunction(name string) (sql.Function, bool) {
 		}}, true
 	}
 	switch name {
+	case keyExpressionName:
+		return build(operator{typ: ofType(types.Int64), eval: func(*sql.Context, sql.Row, []sql.Expression) (any, error) {
+			return nil, fmt.Errorf("%s is not evaluated: %w", keyExpressionName, errs.ErrUnsupported)
+		}}, 1)
 	case bitNotName:
 		return build(operator{typ: bitNotType, eval: bitNot}, 1)
 	case placeName:

@@ -44,7 +44,7 @@ func (p *parser) ParseSimple(query string) (sqlparser.Statement, error) {
 	if err == nil {
 		err = refuseReturning(stmt)
 	}
-	if err == nil && strings.Contains(rewritten, noteStart) { // an expression of a definition
+	if err == nil && (strings.Contains(rewritten, noteStart) || containsFold(rewritten, "extract")) { // an expression of a definition
 		rewriteExpressions(stmt, definedOperator)
 	}
 	placeBody(stmt, query, rewritten)

@@ -193,8 +193,13 @@ func defineOperators(d *sqlparser.DDL) {
 
 // definedOperator is replacedOperator for those that a definition may have.
 func definedOperator(e sqlparser.Expr) sqlparser.Expr {
-	if c, ok := e.(*sqlparser.ComparisonExpr); ok && c.Operator == sqlparser.LikeStr {
-		return replacedLike(c)
+	switch e := e.(type) {
+	case *sqlparser.ComparisonExpr:
+		if e.Operator == sqlparser.LikeStr {
+			return replacedLike(e)
+		}
+	case *sqlparser.ExtractFuncExpr:
+		return extractCall(e)
 	}
 	return e
 }

@@ -56,6 +56,8 @@ func newFrontend(p sql.DatabaseProvider, overrides sql.EngineOverrides) *sqle.En
 				b.Rules[i].Apply = statistics.outerLookups(r.Apply)
 			case ruleNamed("unnestExistsSubqueries"), ruleNamed("unnestInSubqueries"):
 				b.Rules[i].Apply = unnesting(r.Apply)
+			case ruleNamed("resolveDropConstraint"), ruleNamed("validateDropConstraint"):
+				b.Rules[i].Apply = findingChecks(r.Apply)
 			case ruleNamed("replaceIdxSort"):
 				b.Rules[i].Apply = keyOrderBefore(r.Apply)
 			case ruleNamed("validateGroupBy"):

@@ -47,13 +47,15 @@ func newTable(p *Provider, info *tableInfo) *Table {
 }
 
 // plainVirtual hides from a statement about rows that columns are VIRTUAL: the frontend would read all columns of the table
-// and compute what is stored. Those of functional indexes have to be known to it.
+// and compute what is stored. Those of functional indexes have to be known to it, but where rows change and are checked: it finds no
+// checks of tables with such columns.
 func (t *Table) plainVirtual(c *Conn) {
 	if c == nil || c.stmt.catalog {
 		return
 	}
+	checked := c.stmt.current && len(t.info.shape.Checks) > 0
 	for _, col := range t.schema {
-		col.Virtual = col.Virtual && col.HiddenSystem
+		col.Virtual = col.Virtual && col.HiddenSystem && !checked
 	}
 }
 

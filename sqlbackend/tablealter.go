@@ -126,9 +126,22 @@ func (t *Table) addIndex(ctx *sql.Context, def sql.IndexDef) error {
 	return t.rewriteWith(ctx, s)
 }
 
-// DropIndex implements sql.IndexAlterableTable.
+// DropIndex implements sql.IndexAlterableTable. The columns of an index over expressions go with it.
 func (t *Table) DropIndex(ctx *sql.Context, name string) error {
 	dropped := "" // a scan index
+	var hidden []string
+	if x := t.info.shape.index(name); x != nil {
+		hidden = x.expressions()
+	}
+	if len(hidden) > 0 {
+		s, err := t.info.shape.clone()
+		if err != nil {
+			return err
+		}
+		s.Columns = slices.DeleteFunc(s.Columns, func(c shapeColumn) bool { return slices.Contains(hidden, c.Name) })
+		s.Indexes = slices.DeleteFunc(s.Indexes, func(x shapeIndex) bool { return strings.EqualFold(x.Name, name) })
+		return t.rewriteWith(ctx, s, hidden...)
+	}
 	err := t.changeIndexes(ctx, func(s *shape) (kept bool, err error) {
 		x := s.index(name)
 		if x == nil {
@@ -145,6 +158,16 @@ func (t *Table) DropIndex(ctx *sql.Context, name string) error {
 		t.forgetScanIndex(ctx, dropped)
 	}
 	return err
+}
+
+// expressions are the names of the hidden columns that hold the values of an index's expressions.
+func (x *shapeIndex) expressions() (names []string) {
+	for _, p := range x.Parts {
+		if sql.IsHiddenSystemColumnForIndex(p.Column, x.Name) {
+			names = append(names, p.Column)
+		}
+	}
+	return names
 }
 
 // changeIndexes changes the index list; if that concerns a kept index the table is rewritten.

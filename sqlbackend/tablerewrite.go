@@ -2,20 +2,17 @@ package sqlbackend
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
-	"github.com/dolthub/go-mysql-server/sql/planbuilder"
 	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"lancesql/engine"
 	"lancesql/internal/arrowx"
-	"lancesql/internal/errs"
 	"lancesql/lsm"
 )
 
@@ -328,11 +325,11 @@ func (w *rewriter) Insert(ctx *sql.Context, row sql.Row) error {
 
 // expressions returns what the generated columns from a position on are computed by, over rows of all columns.
 func (t *Table) expressions(ctx *sql.Context, columns []shapeColumn, from int) (list []sql.Expression, err error) {
-	defer func() {
-		if r := recover(); r != nil { // Why: so the frontend's builder reports what it cannot resolve
-			err = fmt.Errorf("generated columns of %s: %v: %w", t.Name(), r, errs.ErrInvalid)
-		}
-	}()
+	defer recovered("generated columns of "+t.Name(), &err)
+	b, err := columnBuilder(ctx)
+	if err != nil {
+		return nil, err
+	}
 	schema := make(sql.Schema, len(columns))
 	for i, c := range columns {
 		typ, err := parseType(ctx, c.Type, c.Collation)
@@ -342,25 +339,31 @@ func (t *Table) expressions(ctx *sql.Context, columns []shapeColumn, from int) (
 		schema[i] = &sql.Column{Name: c.Name, Type: typ, Nullable: c.Nullable, Source: t.Name(), DatabaseSource: t.Database(),
 			Generated: unresolvedDefault(c.Generated), Virtual: c.Virtual, HiddenSystem: c.Hidden}
 	}
-	b := planbuilder.NewBuilderForColumnDefaultResolution(ctx, sql.EngineOverrides{})
 	schema = b.ResolveSchemaDefaults(t.Database(), t.Name(), schema)
 	for _, c := range schema[from:] {
-		e, _, err := transform.Expr(ctx, c.Generated, func(_ *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
-			f, ok := e.(*expression.GetField)
-			if !ok {
-				return e, transform.SameTree, nil
-			}
-			return f.WithIndex(schema.IndexOfColName(f.Name())), transform.NewTree, nil
-		})
+		e, err := overRows(ctx, c.Generated, schema)
 		if err != nil {
-			return nil, err
-		}
-		if e, _, err = transform.Expr(ctx, e, exactComparison); err != nil { // as rows that are inserted have it
 			return nil, err
 		}
 		list = append(list, e)
 	}
 	return list, nil
+}
+
+// overRows is an expression as it is evaluated over rows of a schema that are inserted.
+func overRows(ctx *sql.Context, e sql.Expression, schema sql.Schema) (sql.Expression, error) {
+	e, _, err := transform.Expr(ctx, e, func(_ *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+		f, ok := e.(*expression.GetField)
+		if !ok {
+			return e, transform.SameTree, nil
+		}
+		return f.WithIndex(schema.IndexOfColName(f.Name())), transform.NewTree, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	e, _, err = transform.Expr(ctx, e, exactComparison)
+	return e, err
 }
 
 // put adds a physical row, whose hidden columns are still to be filled in. row is for messages.
@@ -440,13 +443,18 @@ func (t *Table) refresh(ctx *sql.Context) error {
 }
 
 // rewriteWith rewrites the table under another shape with the same columns.
-func (t *Table) rewriteWith(ctx *sql.Context, s *shape) error {
+func (t *Table) rewriteWith(ctx *sql.Context, s *shape, dropped ...string) error {
 	if err := connOf(ctx).implicitCommit(ctx); err != nil {
 		return err
 	}
 	w, err := t.beginRewrite(ctx, s, 0)
 	if err != nil {
 		return err
+	}
+	for i, c := range t.info.shape.Columns { // Why not by name: one may have got another
+		if !slices.ContainsFunc(dropped, func(name string) bool { return strings.EqualFold(name, c.Name) }) {
+			w.places = append(w.places, i)
+		}
 	}
 	if err := w.copyRows(ctx); err != nil {
 		return also(err, w.DiscardChanges(ctx, err))
@@ -468,15 +476,16 @@ func (t *Table) recreate(ctx *sql.Context) error {
 	return w.Close(ctx)
 }
 
-// copyRows copies the visible columns of every row as they are stored.
-func (w *rewriter) copyRows(ctx *sql.Context) error {
+// copyRows copies the visible columns of every row as they are stored. Columns that the new table has behind them are computed.
+func (w *rewriter) copyRows(ctx *sql.Context) (err error) {
 	txn := w.table.provider.engine.Begin(engine.TxnOptions{ReadOnly: true})
 	defer txn.Rollback()
-	columns := make([]int, len(w.table.info.shape.Columns))
-	for i := range columns {
-		columns[i] = i
+	if len(w.info.shape.Columns) > len(w.places) {
+		if w.computed, err = w.table.expressions(ctx, w.info.shape.Columns, len(w.places)); err != nil {
+			return err
+		}
 	}
-	r, err := txn.Scan(ctx, w.table.info.entry, engine.Consistent, lsm.ScanSpec{Columns: columns})
+	r, err := txn.Scan(ctx, w.table.info.entry, engine.Consistent, lsm.ScanSpec{Columns: w.places})
 	if err != nil {
 		return err
 	}
@@ -492,13 +501,43 @@ func (w *rewriter) copyRows(ctx *sql.Context) error {
 		for i := range int(b.NumRows()) {
 			phys := make(arrowx.Row, w.info.entry.Schema.NumFields())
 			copy(phys, arrowx.RowOf(b, i))
-			if err := w.put(ctx, phys, nil); err != nil {
+			if err = w.compute(ctx, phys); err == nil {
+				err = w.put(ctx, phys, nil)
+			}
+			if err != nil {
 				b.Release()
 				return err
 			}
 		}
 		b.Release()
 	}
+}
+
+// compute fills in the columns of a physical row that the old table does not have.
+func (w *rewriter) compute(ctx *sql.Context, phys arrowx.Row) error {
+	if len(w.computed) == 0 {
+		return nil
+	}
+	zone := w.info.zone(ctx)
+	row := make(sql.Row, len(w.places), len(w.places)+len(w.computed))
+	for i, p := range w.places {
+		v, err := w.table.info.decodeCell(p, phys[i], zone)
+		if err != nil {
+			return err
+		}
+		row[i] = v
+	}
+	for _, e := range w.computed {
+		v, err := e.Eval(ctx, row)
+		if err == nil && v != nil {
+			phys[len(row)], err = w.info.encodeCell(ctx, len(row), v, zone)
+		}
+		if err != nil {
+			return err
+		}
+		row = append(row, v)
+	}
+	return nil
 }
 
 // CreatePrimaryKey implements sql.PrimaryKeyAlterableTable. The frontend rewrites the table instead.
