@@ -30,6 +30,16 @@ func (b *rootBuilder) runClause(ctx *sql.Context, clause sql.Node) ([]sql.Row, e
 	if addsKeyExpressions(clause) {
 		return createKeyExpressions(ctx, clause.(*plan.AlterIndex))
 	}
+	if c, ok := clause.(*plan.CreateCheck); ok && c.Check.Name == "" {
+		t, err := tableNow(ctx, c.Table)
+		if err != nil {
+			return nil, err
+		}
+		named, check := *c, *c.Check
+		check.Name = t.info.shape.freeCheckName(t.Name()) // for its error
+		named.Check = &check
+		clause = &named
+	}
 	if table, check, on, ok := enforcement(clause); ok {
 		t, err := tableNow(ctx, table)
 		if err == nil {

@@ -53,6 +53,9 @@ func clockFunction(name string) (sql.Function, bool) {
 
 // clockOf is a value as a time: the time of day of a date. What is none is false, with a warning.
 func clockOf(ctx *sql.Context, v any) (types.Timespan, bool) {
+	if n, ok := int64Of(v); ok {
+		v = n
+	}
 	switch v := v.(type) {
 	case types.Timespan:
 		return v, true

@@ -3,6 +3,7 @@ package sqlbackend
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -74,6 +75,11 @@ func (p *Provider) open(ctx *sql.Context, t *engine.TableEntry) (*Table, error) 
 		// Why: a hidden column must not take part in NATURAL JOIN, be copied by CREATE TABLE … LIKE, or be expected
 		// from the SELECT of CREATE TABLE … SELECT.
 		nt.schema = nt.schema[:info.rowID]
+	}
+	if c := connOf(ctx); c != nil {
+		if _, _, likens := indexUse(c.stmt.marked); likens { // addLike adds the columns of indexes over expressions
+			nt.schema = slices.DeleteFunc(nt.schema, func(c *sql.Column) bool { return c.HiddenSystem && !isRowID(c) })
+		}
 	}
 	if c := connOf(ctx); c != nil && showsStatus(c.stmt.marked) {
 		if nt.comment, err = p.lagComment(ctx, info); err != nil {

@@ -86,7 +86,14 @@ func extractOf(unit string) (func(ctx *sql.Context, args []any) (any, error), bo
 		return part(time.Time.Day)
 	case "week":
 		return func(ctx *sql.Context, args []any) (any, error) {
-			week, err := weekOf(ctx, args)
+			at, ok := datetimeOf(ctx, args[0])
+			if !ok && at.Equal(types.ZeroTime) {
+				return int64(1), nil // the zero date is in a first week
+			}
+			if !ok {
+				return nil, nil
+			}
+			week, err := weekOf(ctx, []any{at})
 			if n, ok := week.(int32); ok {
 				return int64(n), err
 			}
@@ -125,6 +132,9 @@ func extractOf(unit string) (func(ctx *sql.Context, args []any) (any, error), bo
 
 // dayAndClock is a value as a time, and the day of the month it is on if it is a date.
 func dayAndClock(ctx *sql.Context, v any) (day int, clock types.Timespan, ok bool) {
+	if n, ok := int64Of(v); ok {
+		v = n
+	}
 	switch v := v.(type) {
 	case time.Time:
 		day = v.Day()

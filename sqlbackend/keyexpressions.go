@@ -44,6 +44,19 @@ func detachKeyExpressions(s *sqlparser.DDL) {
 	s.TableSpec.Indexes = plain
 }
 
+// detachedIndexes are the indexes that were taken out of a definition.
+func detachedIndexes(s *sqlparser.DDL) (list []*sqlparser.IndexDefinition) {
+	for _, o := range s.TableSpec.TableOpts {
+		if o.Name != keyExpressionOption {
+			continue
+		}
+		if stmt, err := sqlparser.Parse("CREATE TABLE t (c INT, " + o.Value + ")"); err == nil { // what was parsed and printed
+			list = append(list, stmt.(*sqlparser.DDL).TableSpec.Indexes...)
+		}
+	}
+	return list
+}
+
 // keyExpressionName is the function that stands for an expression of an index in ALTER TABLE and CREATE INDEX: its argument is the
 // text. Why: the frontend resolves it over the columns the table had before the statement, and adds its hidden column to those.
 const keyExpressionName = "lancesql key expression"
@@ -180,18 +193,12 @@ func (s *shape) addKeyExpressions(ctx *sql.Context, database, table string, colu
 	if !ok || ddl.TableSpec == nil || !strings.EqualFold(ddl.Table.Name.String(), table) {
 		return nil
 	}
-	for _, o := range ddl.TableSpec.TableOpts {
-		if o.Name != keyExpressionOption {
-			continue
-		}
-		if ddl.OptSelect != nil {
-			return notSupported("CREATE TABLE … SELECT with an index over an expression")
-		}
-		stmt, err := sqlparser.Parse("CREATE TABLE t (c INT, " + o.Value + ")")
-		if err != nil {
-			return err
-		}
-		def, err := indexOver(ctx, stmt.(*sqlparser.DDL).TableSpec.Indexes[0], database, table, columns)
+	detached := detachedIndexes(ddl)
+	if len(detached) > 0 && ddl.OptSelect != nil {
+		return notSupported("CREATE TABLE … SELECT with an index over an expression")
+	}
+	for _, x := range detached {
+		def, err := indexOver(ctx, x, database, table, columns)
 		if err != nil {
 			return err
 		}

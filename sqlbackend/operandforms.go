@@ -52,6 +52,39 @@ func (n *nowOfDigits) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Exp
 	return n, nil
 }
 
+// timeNow is CURTIME(n). The frontend's has no digits behind the seconds, and cannot be copied if it says how many.
+type timeNow struct {
+	*function.CurrTime
+	digits int
+}
+
+// Type implements sql.Expression.
+func (t *timeNow) Type(*sql.Context) sql.Type { return newTimeType(t.digits) }
+
+// Eval implements sql.Expression.
+func (t *timeNow) Eval(ctx *sql.Context, row sql.Row) (any, error) {
+	now, err := function.NewNow(ctx, expression.NewLiteral(int64(t.digits), types.Int64))
+	if err != nil {
+		return nil, err
+	}
+	v, err := now.Eval(ctx, row)
+	if at, ok := v.(time.Time); ok {
+		return ofDay(at), err
+	}
+	return nil, err
+}
+
+// Children implements sql.Expression.
+func (t *timeNow) Children() []sql.Expression { return nil }
+
+// WithChildren implements sql.Expression.
+func (t *timeNow) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 0 {
+		return nil, sql.ErrInvalidChildrenNumber.New(t, len(c), 0)
+	}
+	return t, nil
+}
+
 // modulo is %, whose zero has no sign.
 type modulo struct{ *expression.Mod }
 

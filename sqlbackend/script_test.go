@@ -219,7 +219,11 @@ func (c *client) exec(ctx context.Context, stmt string) (sch sql.Schema, rows []
 	}
 	defer c.session.CommandEnd()
 	c.session.ClearWarnings()
-	sch, it, _, err := c.w.front.Query(sctx, stmt)
+	parsed, text, _, err := c.w.front.Parser.ParseWithOptions(sctx, stmt, ';', false, sql.LoadSqlMode(sctx).ParserOptions())
+	if err != nil {
+		return nil, nil, sql.ErrSyntaxError.New(err.Error())
+	}
+	sch, it, _, err := c.w.front.QueryWithBindings(sctx, text, parsed, nil, nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -8,9 +8,7 @@ import (
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
-	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/planbuilder"
-	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
 
 	"lancesql/internal/errs"
@@ -232,17 +230,7 @@ func defaultText(ctx *sql.Context, d *sql.ColumnDefaultValue) *string {
 	if d == nil {
 		return nil
 	}
-	s := d.String()
-	bare, _, err := transform.Expr(ctx, d, func(_ *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
-		if f, ok := e.(*expression.GetField); ok {
-			bare := expression.NewGetField(f.Index(), f.Type(ctx), f.Name(), f.IsNullable(ctx))
-			return bare.WithQuotedNames(sql.DefaultMySQLSchemaFormatter, true), transform.NewTree, nil
-		}
-		return e, transform.SameTree, nil
-	})
-	if err == nil {
-		s = bare.String()
-	}
+	s := printed(ctx, d)
 	return &s
 }
 

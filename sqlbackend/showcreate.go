@@ -70,7 +70,7 @@ func (f schemaFormatter) GenerateCreateTableStatement(name string, parts []strin
 }
 
 // showCreate is SHOW CREATE TABLE of a table whose primary key has prefixes of columns, of which the frontend writes the names only,
-// or that has checks which the frontend does not find behind virtual columns.
+// or that has checks, which the frontend does not find behind virtual columns, or expressions that are kept in other words than its own.
 func (o *operators) showCreate(ctx *sql.Context, n *plan.ShowCreateTable, row sql.Row) (sql.RowIter, error) {
 	resolved, ok := n.Child.(*plan.ResolvedTable)
 	if !ok {
@@ -80,15 +80,13 @@ func (o *operators) showCreate(ctx *sql.Context, n *plan.ShowCreateTable, row sq
 	if !ok {
 		return nil, nil
 	}
-	hidden := len(n.Checks()) == 0 && len(t.info.shape.Checks) > 0
-	if hidden {
-		n = n.WithChecks(t.shownChecks()).(*plan.ShowCreateTable)
+	n, err := t.shownAs(ctx, n)
+	if err != nil {
+		return nil, err
 	}
+	n = n.WithChecks(t.shownChecks()).(*plan.ShowCreateTable)
 	if !slices.ContainsFunc(t.info.shape.Key, func(p shapePart) bool { return p.Length > 0 }) {
-		if hidden {
-			return o.stock.Build(ctx, n, row)
-		}
-		return nil, nil
+		return o.stock.Build(ctx, n, row)
 	}
 	rows, err := o.stock.Build(ctx, n, row)
 	if err != nil {

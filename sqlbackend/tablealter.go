@@ -79,6 +79,13 @@ func (t *Table) CreateCheck(ctx *sql.Context, check *sql.CheckDefinition) error 
 	if t.creating(ctx) {
 		return nil // all of them, whether they have got their names here or not
 	}
+	r, err := t.info.shape.reader(ctx, t.Database(), t.Name())
+	if err != nil {
+		return err
+	}
+	if check.CheckExpression, err = r.readable(check.CheckExpression, nil); err != nil {
+		return err
+	}
 	return t.changeShape(ctx, func(s *shape) error {
 		return s.addCheck(t.Name(), check)
 	})
@@ -296,8 +303,16 @@ func (t *Table) ModifyColumn(ctx *sql.Context, name string, c *sql.Column, order
 		s.renameParts(old.Name, sc.Name)
 		return t.rewriteWith(ctx, s)
 	}
+	changed, err := t.info.shape.clone()
+	if err != nil {
+		return err
+	}
+	changed.Columns[i] = sc
+	if err := changed.keepReadable(ctx, t.Database(), t.Name(), t.info.shape); err != nil {
+		return err
+	}
 	return t.changeShape(ctx, func(s *shape) error {
-		s.Columns[i] = sc
+		s.Columns[i] = changed.Columns[i]
 		return nil
 	})
 }

@@ -60,11 +60,22 @@ func (d *Database) createTable(ctx *sql.Context, name string, schema sql.Primary
 		if start, err = s.addStatement(ctx, c.stmt.creating); err != nil {
 			return err
 		}
-		if err := s.addLike(ctx, d); err != nil {
+		if err := s.addLike(ctx, d, name); err != nil {
 			return err
 		}
 	}
 	if err := s.addKeyExpressions(ctx, d.name, name, columns); err != nil {
+		return err
+	}
+	like, err := d.likeTable(ctx)
+	if err != nil {
+		return err
+	}
+	var former []*shape
+	if like != nil {
+		former = append(former, like.info.shape)
+	}
+	if err := s.keepReadable(ctx, d.name, name, former...); err != nil {
 		return err
 	}
 	for _, sc := range s.Columns[len(columns):] { // of indexes over expressions
@@ -222,14 +233,20 @@ func (d *Database) likeTable(ctx *sql.Context) (*Table, error) {
 	return t, nil
 }
 
-// addLike notes the indexes of the table in CREATE TABLE … LIKE that the frontend does not carry over (carried), and the prefixes in its
+// addLike notes the checks and the indexes of the table in CREATE TABLE … LIKE that the frontend does not carry over (carried), and the prefixes in its
 // primary key.
-func (s *shape) addLike(ctx *sql.Context, d *Database) error {
+func (s *shape) addLike(ctx *sql.Context, d *Database, table string) error {
 	t, err := d.likeTable(ctx)
 	if err != nil || t == nil {
 		return err
 	}
 	s.Key = slices.Clone(t.info.shape.Key)
+	if len(s.Checks) == 0 { // of a table with virtual columns
+		for _, c := range t.info.shape.Checks {
+			c.Name = s.freeCheckName(table)
+			s.Checks = append(s.Checks, c)
+		}
+	}
 	have := s.Indexes
 	s.Indexes = nil
 	for i := range t.info.shape.Indexes {
@@ -237,15 +254,19 @@ func (s *shape) addLike(ctx *sql.Context, d *Database) error {
 		if at := slices.IndexFunc(have, func(h shapeIndex) bool { return strings.EqualFold(h.Name, x.Name) }); at >= 0 {
 			s.placeIndex(have[at])
 		} else if !x.carried() {
+			for _, name := range x.expressions() {
+				s.Columns = append(s.Columns, t.info.shape.Columns[t.info.shape.column(name)])
+			}
 			s.placeIndex(x)
 		}
 	}
 	return nil
 }
 
-// carried reports whether the frontend takes all there is to an index over to another table: it forgets prefixes, and FULLTEXT.
+// carried reports whether the frontend takes all there is to an index over to another table: it forgets prefixes, and FULLTEXT, and
+// refuses hidden columns.
 func (x *shapeIndex) carried() bool {
-	return x.Kind != kindFulltext && !slices.ContainsFunc(x.Parts, func(p shapePart) bool { return p.Length > 0 })
+	return x.Kind != kindFulltext && len(x.expressions()) == 0 && !slices.ContainsFunc(x.Parts, func(p shapePart) bool { return p.Length > 0 })
 }
 
 // addIndex notes a secondary index. What would have to be enforced or searched is refused.
@@ -322,12 +343,21 @@ func (s *shape) addCheck(table string, def *sql.CheckDefinition) error {
 	if name != "" && s.hasCheck(name) {
 		return sql.ErrDuplicateCheckName.New(name)
 	}
-	for i := 1; name == "" || s.hasCheck(name); i++ {
-		name = fmt.Sprintf("%s_chk_%d", table, i)
+	if name == "" {
+		name = s.freeCheckName(table)
 	}
 	def.Name = name
 	s.Checks = append(s.Checks, shapeCheck{Name: name, Expression: def.CheckExpression, Enforced: def.Enforced})
 	return nil
+}
+
+// freeCheckName names a check as MySQL does.
+func (s *shape) freeCheckName(table string) string {
+	for i := 1; ; i++ {
+		if name := fmt.Sprintf("%s_chk_%d", table, i); !s.hasCheck(name) {
+			return name
+		}
+	}
 }
 
 func (s *shape) hasCheck(name string) bool {

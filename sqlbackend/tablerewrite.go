@@ -238,6 +238,9 @@ func (t *Table) beginRewrite(ctx *sql.Context, s *shape, next uint64) (*rewriter
 	if t.info.appendOnly() {
 		return nil, t.info.errAppendOnly("ALTER")
 	}
+	if err := s.keepReadable(ctx, t.Database(), t.Name(), t.info.shape); err != nil {
+		return nil, err
+	}
 	columns := make(sql.Schema, len(s.Columns))
 	codecs := make([]codec, len(s.Columns))
 	for i, c := range s.Columns {

@@ -590,11 +590,11 @@ func timeFunction(name string) (sql.Function, bool) {
 			if err != nil {
 				return nil, err
 			}
-			digits := 0
+			t := &timeNow{CurrTime: e.(*function.CurrTime)}
 			if len(args) == 1 {
-				digits, _ = literalInt(ctx, args[0])
+				t.digits, _ = literalInt(ctx, args[0])
 			}
-			return &shown{e, func(*sql.Context, sql.Expression) sql.Type { return newTimeType(digits) }}, nil
+			return t, nil
 		}}, true
 	case "from_unixtime":
 		return sql.FunctionN{Name: name, Fn: func(ctx *sql.Context, args ...sql.Expression) (sql.Expression, error) {

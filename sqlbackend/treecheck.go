@@ -84,7 +84,8 @@ func checkDefinition(d *sqlparser.DDL) error {
 	return nil
 }
 
-// checkExpressions refuses stored functions in defaults (3770) and generated columns (3763); the frontend refuses them in checks.
+// checkExpressions refuses stored functions in defaults (3770) and generated columns (3763), where variables (3764), aggregates (1111) and
+// functions that give another value each time have no place either; the frontend refuses them in checks.
 func checkExpressions(ctx *sql.Context, d *sqlparser.DDL) error {
 	c := connOf(ctx)
 	if d.TableSpec == nil || c == nil || c.provider == nil {
@@ -97,8 +98,49 @@ func checkExpressions(ctx *sql.Context, d *sqlparser.DDL) error {
 		if f := c.storedIn(ctx, col.Type.GeneratedExpr); f != "" {
 			return newError(3763, "Expression of generated column '%s' contains a disallowed function: `%s`.", col.Name.String(), f)
 		}
+		if err := checkGenerated(col.Name.String(), col.Type.GeneratedExpr); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// checkGenerated refuses what the expression of a generated column must not have.
+func checkGenerated(column string, e sqlparser.Expr) error {
+	if e == nil {
+		return nil
+	}
+	return sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		switch n := n.(type) {
+		case *sqlparser.ColName:
+			if strings.HasPrefix(n.Name.String(), "@") {
+				return false, newError(3764, "Expression of generated column '%s' cannot refer user or system variables.", column)
+			}
+		case *sqlparser.FuncExpr:
+			name := n.Name.Lowered()
+			switch {
+			case n.IsAggregate() && n.Over == nil:
+				return false, newError(1111, "Invalid use of group function")
+			case varies(name, len(n.Exprs)):
+				return false, newError(3763, "Expression of generated column '%s' contains a disallowed function: %s.", column, name)
+			}
+		}
+		return true, nil
+	}, e)
+}
+
+// varies reports whether a function may give another value each time, or depends on the session.
+func varies(name string, operands int) bool {
+	switch name {
+	case "benchmark", "connection_id", "curdate", "current_date", "curtime", "current_time", "current_timestamp", "now", "localtime", "localtimestamp",
+		"sysdate", "utc_date", "utc_time", "utc_timestamp", "current_user", "user", "session_user", "system_user", "current_role", "database", "schema",
+		"found_rows", "row_count", "last_insert_id", "get_lock", "is_free_lock", "is_used_lock", "release_lock", "release_all_locks", "load_file",
+		"name_const", "rand", "random_bytes", "sleep", "uuid", "uuid_short", "version", "roles_graphml", "icu_version":
+		return true
+	case "unix_timestamp":
+		return operands == 0
+	}
+	return false
 }
 
 // storedIn is the name of a stored function that an expression calls; empty if there is none.
