@@ -163,9 +163,9 @@ func saidExpressions(ctx *sql.Context) (list []string) {
 				list = append(list, string(v.Val))
 				return
 			}
-			list = append(list, sqlparser.String(e))
+			list = append(list, wordsOf(e))
 		default:
-			list = append(list, sqlparser.String(e))
+			list = append(list, wordsOf(e))
 		}
 	}
 	indexed := func(fields []*sqlparser.IndexField) {
@@ -205,6 +205,25 @@ func saidExpressions(ctx *sql.Context) (list []string) {
 		}
 	}
 	return list
+}
+
+// wordsOf is the text of an expression, with the syntax that calls stand for.
+func wordsOf(e sqlparser.Expr) string {
+	b := sqlparser.NewTrackedBuffer(func(b *sqlparser.TrackedBuffer, n sqlparser.SQLNode) {
+		f, ok := n.(*sqlparser.FuncExpr)
+		switch {
+		case ok && f.Name.EqualString(literalName):
+			b.Myprintf("%v", argument(f, 0))
+		case ok && f.Name.EqualString(extractName):
+			if unit, text := argument(f, 0).(*sqlparser.SQLVal); text {
+				b.Myprintf("extract(%s from %v)", string(unit.Val), argument(f, 1))
+			}
+		default:
+			n.Format(b)
+		}
+	})
+	b.Myprintf("%v", e)
+	return b.String()
 }
 
 // shownAs is SHOW CREATE TABLE of a table of which some expressions are kept in other words than the frontend's.

@@ -143,6 +143,22 @@ func exactOne(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.Tre
 		return &convertedText{e}, transform.NewTree, nil
 	case *expression.HashInTuple:
 		return exactIn(ctx, e)
+	case *expression.InTuple:
+		if list, ok := e.Right().(expression.Tuple); ok {
+			if wide, ok := unroundedLeft(ctx, e.Left(), list); ok {
+				return expression.NewInTuple(wide, list), transform.NewTree, nil
+			}
+		}
+	case *expression.Case:
+		if column, ok := decimalColumn(ctx, e.Expr); ok && slices.ContainsFunc(e.Branches, func(b expression.CaseBranch) bool { return rounds(ctx, column, b.Cond) }) {
+			exact := *e
+			exact.Expr = &unscaled{child: column}
+			return &exact, transform.NewTree, nil
+		}
+	case *function.NullIf:
+		if column, ok := decimalColumn(ctx, e.LeftChild); ok && rounds(ctx, column, e.RightChild) {
+			return &ownValue{e, exactNullIf}, transform.NewTree, nil
+		}
 	case *aggregation.CountDistinct:
 		return exactCount(ctx, e)
 	case *aggregation.GroupConcat:
@@ -174,7 +190,14 @@ func exactOne(ctx *sql.Context, e sql.Expression) (sql.Expression, transform.Tre
 		if e.Op == sqlparser.MultStr && types.IsDecimal(e.Type(ctx)) {
 			return &product{e}, transform.NewTree, nil
 		}
+	case *plainLiteral:
+		return e.Literal, transform.NewTree, nil
 	case *expression.UnaryMinus:
+		if inner, ok := e.Child.(*expression.UnaryMinus); ok {
+			if l, ok := inner.Child.(*expression.Literal); ok && types.IsDecimal(l.Type(ctx)) {
+				return l, transform.NewTree, nil // what guardLiterals made of it
+			}
+		}
 		if _, literal := e.Child.(*expression.Literal); !literal { // in definitions, whose text is not rewritten
 			return &negated{e}, transform.NewTree, nil
 		}
@@ -234,6 +257,14 @@ func exactOperands(ctx *sql.Context, e sql.Expression) (sql.Expression, transfor
 	}
 	for i, c := range children {
 		switch c := c.(type) {
+		case expression.Tuple: // of a comparison of rows
+			wide := slices.Clone(c)
+			for j, cell := range c {
+				if column, ok := decimalColumn(ctx, cell); ok {
+					wide[j] = &unscaled{child: column}
+					replace(i, wide)
+				}
+			}
 		case *expression.GetField:
 			if types.IsDecimal(c.Type(ctx)) && !sameColumnTypes(ctx, children) {
 				replace(i, &unscaled{child: c})
@@ -251,6 +282,113 @@ func exactOperands(ctx *sql.Context, e sql.Expression) (sql.Expression, transfor
 	}
 	n, err := e.WithChildren(ctx, out...)
 	return n, transform.NewTree, err
+}
+
+// decimalColumn is an operand that is a DECIMAL column.
+func decimalColumn(ctx *sql.Context, e sql.Expression) (*expression.GetField, bool) {
+	f, ok := e.(*expression.GetField)
+	return f, ok && types.IsDecimal(f.Type(ctx))
+}
+
+// rounds reports whether the frontend may round an operand to the scale of a column that it is compared with.
+func rounds(ctx *sql.Context, column *expression.GetField, e sql.Expression) bool {
+	l, ok := e.(*expression.Literal)
+	if !ok {
+		return true
+	}
+	t, ok := column.Type(ctx).(sql.DecimalType)
+	d, err := toDecimal(l.Value())
+	return !ok || err == nil && d != nil && (-d.Exponent > int32(t.Scale()) || d.NumDigits()+int64(d.Exponent) > int64(t.Precision())-int64(t.Scale()))
+}
+
+// unroundedIn are the operands of an IN with a list of literals, such that none of these is rounded; false if none would be.
+func unroundedIn(ctx *sql.Context, left sql.Expression, list expression.Tuple) (operands [2]sql.Expression, needed bool) {
+	row, rows := left.(expression.Tuple)
+	if !rows {
+		row = expression.Tuple{left}
+	}
+	wide := slices.Clone(row)
+	exact := make([]expression.Tuple, len(list))
+	for j, e := range list {
+		cells, ok := e.(expression.Tuple)
+		if !rows {
+			cells = expression.Tuple{e}
+		} else if !ok || len(cells) != len(row) {
+			return operands, false
+		}
+		exact[j] = slices.Clone(cells)
+	}
+	for i, e := range row {
+		column, ok := decimalColumn(ctx, e)
+		if !ok || !slices.ContainsFunc(exact, func(cells expression.Tuple) bool { return rounds(ctx, column, cells[i]) }) {
+			continue
+		}
+		for _, cells := range exact {
+			l, ok := cells[i].(*expression.Literal)
+			if !ok {
+				return operands, false
+			}
+			if l.Value() == nil {
+				continue
+			}
+			if cells[i] = decimalLiteral(l.Value()); cells[i] == nil {
+				return operands, false
+			}
+		}
+		wide[i], needed = &unscaled{child: column}, true
+	}
+	if !needed {
+		return operands, false
+	}
+	out := make(expression.Tuple, len(list))
+	for j, cells := range exact {
+		if out[j] = cells; !rows {
+			out[j] = cells[0]
+		}
+	}
+	if operands = [2]sql.Expression{wide, out}; !rows {
+		operands[0] = wide[0]
+	}
+	return operands, true
+}
+
+// unroundedLeft is the left side of an IN with a list of any operands, such that none of these is rounded; false if none would be.
+func unroundedLeft(ctx *sql.Context, left sql.Expression, list expression.Tuple) (sql.Expression, bool) {
+	row, rows := left.(expression.Tuple)
+	if !rows {
+		row = expression.Tuple{left}
+	}
+	wide, needed := slices.Clone(row), false
+	for i, e := range row {
+		column, ok := decimalColumn(ctx, e)
+		if !ok {
+			continue
+		}
+		if slices.ContainsFunc(list, func(e sql.Expression) bool {
+			if cells, ok := e.(expression.Tuple); ok && rows && len(cells) == len(row) {
+				e = cells[i]
+			}
+			return rounds(ctx, column, e)
+		}) {
+			wide[i], needed = &unscaled{child: column}, true
+		}
+	}
+	if !rows {
+		return wide[0], needed
+	}
+	return wide, needed
+}
+
+// exactNullIf is NULLIF(DECIMAL column, x).
+func exactNullIf(ctx *sql.Context, row sql.Row, args []sql.Expression) (any, error) {
+	equals, _, err := exactOperands(ctx, expression.NewEquals(args[0], args[1]))
+	if err != nil {
+		return nil, err
+	}
+	if same, err := equals.Eval(ctx, row); err != nil || same == true {
+		return nil, err
+	}
+	return args[0].Eval(ctx, row)
 }
 
 // sameColumnTypes reports whether all operands are columns of one type, which compare exactly.
@@ -291,6 +429,10 @@ func exactIn(ctx *sql.Context, in *expression.HashInTuple) (sql.Expression, tran
 	list, ok := in.Right().(expression.Tuple)
 	if !ok {
 		return in, transform.SameTree, nil
+	}
+	if wide, ok := unroundedIn(ctx, in.Left(), list); ok {
+		n, err := expression.NewHashInTuple(ctx, wide[0], wide[1])
+		return n, transform.NewTree, err
 	}
 	left := in.Left().Type(ctx)
 	switch {
@@ -492,25 +634,56 @@ func (t *textIn) WithChildren(ctx *sql.Context, c ...sql.Expression) (sql.Expres
 	return &copied, nil
 }
 
-// guardLiterals hides DECIMAL literals that are compared with columns from the frontend's plan builder, which rounds
-// them to the scale of the column: x becomes -(-x), folded later.
+// guardLiterals hides DECIMAL literals that are compared with something from the frontend's plan builder, which rounds them to the
+// scale of a column: x becomes -(-x), folded later.
 func guardLiterals(stmt sqlparser.SQLNode) {
 	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		guardOperands(n, func(v *sqlparser.SQLVal) sqlparser.Expr {
+			return &sqlparser.UnaryExpr{Operator: sqlparser.MinusStr, Expr: &sqlparser.UnaryExpr{Operator: sqlparser.MinusStr, Expr: v}}
+		})
 		if c, ok := n.(*sqlparser.ComparisonExpr); ok {
-			c.Left, c.Right = guarded(c.Left, c.Right), guarded(c.Right, c.Left)
 			escapeLike(c)
 		}
 		return true, nil
 	}, stmt)
 }
 
-// guarded returns e, or its guarded form if e is a literal with a decimal point compared with a column.
-func guarded(e, other sqlparser.Expr) sqlparser.Expr {
-	v, ok := e.(*sqlparser.SQLVal)
-	if _, column := other.(*sqlparser.ColName); !ok || !column || v.Type != sqlparser.FloatVal ||
-		strings.ContainsAny(string(v.Val), "eE") {
-		return e
+// guardOperands puts what stands for them in the place of DECIMAL literals among the operands of one comparison, IN, CASE or NULLIF.
+func guardOperands(n sqlparser.SQLNode, by func(*sqlparser.SQLVal) sqlparser.Expr) {
+	switch n := n.(type) {
+	case *sqlparser.ComparisonExpr:
+		n.Left, n.Right = guarded(n.Left, by), guarded(n.Right, by)
+	case *sqlparser.CaseExpr:
+		if n.Expr == nil {
+			return
+		}
+		n.Expr = guarded(n.Expr, by)
+		for _, w := range n.Whens {
+			w.Cond = guarded(w.Cond, by)
+		}
+	case *sqlparser.FuncExpr:
+		if !n.Name.EqualString("nullif") {
+			return
+		}
+		for _, e := range n.Exprs {
+			if a, ok := e.(*sqlparser.AliasedExpr); ok {
+				a.Expr = guarded(a.Expr, by)
+			}
+		}
 	}
-	return &sqlparser.UnaryExpr{Operator: sqlparser.MinusStr,
-		Expr: &sqlparser.UnaryExpr{Operator: sqlparser.MinusStr, Expr: v}}
+}
+
+// guarded returns e, or its guarded form if e is a literal with a decimal point or a list of operands that may be such.
+func guarded(e sqlparser.Expr, by func(*sqlparser.SQLVal) sqlparser.Expr) sqlparser.Expr {
+	switch v := e.(type) {
+	case *sqlparser.SQLVal:
+		if v.Type == sqlparser.FloatVal && !strings.ContainsAny(string(v.Val), "eE") {
+			return by(v)
+		}
+	case sqlparser.ValTuple:
+		for i := range v {
+			v[i] = guarded(v[i], by)
+		}
+	}
+	return e
 }

@@ -104,6 +104,13 @@ func operatorFunction(name string) (sql.Function, bool) {
 		return build(operator{typ: ofType(types.Int64), eval: func(*sql.Context, sql.Row, []sql.Expression) (any, error) {
 			return nil, fmt.Errorf("%s is not evaluated: %w", keyExpressionName, errs.ErrUnsupported)
 		}}, 1)
+	case literalName:
+		return sql.FunctionN{Name: name, Fn: func(_ *sql.Context, args ...sql.Expression) (sql.Expression, error) {
+			if l, ok := args[0].(*expression.Literal); ok && len(args) == 1 {
+				return &plainLiteral{l}, nil
+			}
+			return nil, sql.ErrInvalidArgumentNumber.New(name, 1, len(args))
+		}}, true
 	case bitNotName:
 		return build(operator{typ: bitNotType, eval: bitNot}, 1)
 	case placeName:

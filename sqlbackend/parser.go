@@ -44,8 +44,8 @@ func (p *parser) ParseSimple(query string) (sqlparser.Statement, error) {
 	if err == nil {
 		err = refuseReturning(stmt)
 	}
-	if err == nil && (strings.Contains(rewritten, noteStart) || containsFold(rewritten, "extract")) { // an expression of a definition
-		rewriteExpressions(stmt, definedOperator)
+	if s, ok := stmt.(*sqlparser.Select); ok && err == nil { // an expression of a definition
+		rewriteExpressions(s, definedOperator)
 	}
 	placeBody(stmt, query, rewritten)
 	return stmt, err

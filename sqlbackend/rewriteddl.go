@@ -3,6 +3,8 @@ package sqlbackend
 import (
 	"strings"
 
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 )
 
@@ -191,8 +193,23 @@ func defineOperators(d *sqlparser.DDL) {
 	}
 }
 
+// literalName is the function that stands for a DECIMAL literal in a definition that the frontend's plan builder would round.
+const literalName = "lancesql literal"
+
+// plainLiteral is such a literal: it is printed as it is, and is one again where it is evaluated (exactOne).
+type plainLiteral struct{ *expression.Literal }
+
+// WithChildren implements sql.Expression.
+func (l *plainLiteral) WithChildren(_ *sql.Context, c ...sql.Expression) (sql.Expression, error) {
+	if len(c) != 0 {
+		return nil, sql.ErrInvalidChildrenNumber.New(l, len(c), 0)
+	}
+	return l, nil
+}
+
 // definedOperator is replacedOperator for those that a definition may have.
 func definedOperator(e sqlparser.Expr) sqlparser.Expr {
+	guardOperands(e, func(v *sqlparser.SQLVal) sqlparser.Expr { return call(literalName, v) })
 	switch e := e.(type) {
 	case *sqlparser.ComparisonExpr:
 		if e.Operator == sqlparser.LikeStr {

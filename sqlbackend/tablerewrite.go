@@ -69,10 +69,8 @@ func (t *Table) RewriteInserter(ctx *sql.Context, before, after sql.PrimaryKeySc
 			w.places = append(w.places, i)
 		}
 	}
-	if len(w.places) < len(s.Columns) {
-		if w.computed, err = t.expressions(ctx, s.Columns, len(w.places)); err != nil {
-			return nil, also(err, w.DiscardChanges(ctx, err))
-		}
+	if w.computed, err = t.expressions(ctx, s.Columns); err != nil {
+		return nil, also(err, w.DiscardChanges(ctx, err))
 	}
 	return w, nil
 }
@@ -227,7 +225,7 @@ type rewriter struct {
 	alone  *engine.Alteration // all that the statement does; nil: the rewriting is one step of it
 	places []int              // where a row has its columns
 
-	computed []sql.Expression // those of the columns behind, over the row
+	computed []sql.Expression // what the columns are computed by, over the row; nil for those that are not
 	done     bool
 }
 
@@ -305,16 +303,19 @@ func (t *Table) spread(ctx *sql.Context, l layout) (lsm.Sharding, error) {
 
 // Insert implements sql.RowInserter.
 func (w *rewriter) Insert(ctx *sql.Context, row sql.Row) error {
-	picked := make(sql.Row, len(w.places), len(w.places)+len(w.computed)+1)
+	picked := make(sql.Row, len(w.computed), len(w.computed)+1)
 	for i, p := range w.places {
 		picked[i] = row[p]
 	}
-	for _, e := range w.computed {
+	for i, e := range w.computed { // Why all: the frontend has computed them in its own way, not as rows that are inserted are
+		if e == nil {
+			continue
+		}
 		v, err := e.Eval(ctx, picked)
 		if err != nil {
 			return err
 		}
-		picked = append(picked, v)
+		picked[i] = v
 	}
 	if w.info.rowID >= 0 {
 		picked = append(picked, nil)
@@ -326,8 +327,11 @@ func (w *rewriter) Insert(ctx *sql.Context, row sql.Row) error {
 	return w.put(ctx, phys, picked)
 }
 
-// expressions returns what the generated columns from a position on are computed by, over rows of all columns.
-func (t *Table) expressions(ctx *sql.Context, columns []shapeColumn, from int) (list []sql.Expression, err error) {
+// expressions returns what the generated ones of columns are computed by, over rows of all of them; nil for others.
+func (t *Table) expressions(ctx *sql.Context, columns []shapeColumn) (list []sql.Expression, err error) {
+	if !slices.ContainsFunc(columns, func(c shapeColumn) bool { return c.Generated != nil }) {
+		return make([]sql.Expression, len(columns)), nil
+	}
 	defer recovered("generated columns of "+t.Name(), &err)
 	b, err := columnBuilder(ctx)
 	if err != nil {
@@ -343,7 +347,11 @@ func (t *Table) expressions(ctx *sql.Context, columns []shapeColumn, from int) (
 			Generated: unresolvedDefault(c.Generated), Virtual: c.Virtual, HiddenSystem: c.Hidden}
 	}
 	schema = b.ResolveSchemaDefaults(t.Database(), t.Name(), schema)
-	for _, c := range schema[from:] {
+	for _, c := range schema {
+		if c.Generated == nil {
+			list = append(list, nil)
+			continue
+		}
 		e, err := overRows(ctx, c.Generated, schema)
 		if err != nil {
 			return nil, err
@@ -484,7 +492,7 @@ func (w *rewriter) copyRows(ctx *sql.Context) (err error) {
 	txn := w.table.provider.engine.Begin(engine.TxnOptions{ReadOnly: true})
 	defer txn.Rollback()
 	if len(w.info.shape.Columns) > len(w.places) {
-		if w.computed, err = w.table.expressions(ctx, w.info.shape.Columns, len(w.places)); err != nil {
+		if w.computed, err = w.table.expressions(ctx, w.info.shape.Columns); err != nil {
 			return err
 		}
 	}
@@ -518,7 +526,7 @@ func (w *rewriter) copyRows(ctx *sql.Context) (err error) {
 
 // compute fills in the columns of a physical row that the old table does not have.
 func (w *rewriter) compute(ctx *sql.Context, phys arrowx.Row) error {
-	if len(w.computed) == 0 {
+	if len(w.computed) <= len(w.places) {
 		return nil
 	}
 	zone := w.info.zone(ctx)
@@ -530,7 +538,7 @@ func (w *rewriter) compute(ctx *sql.Context, phys arrowx.Row) error {
 		}
 		row[i] = v
 	}
-	for _, e := range w.computed {
+	for _, e := range w.computed[len(w.places):] {
 		v, err := e.Eval(ctx, row)
 		if err == nil && v != nil {
 			phys[len(row)], err = w.info.encodeCell(ctx, len(row), v, zone)
