@@ -42,6 +42,8 @@ type Conn struct {
 	running        *activation            // the innermost routine that runs
 	bodies         map[*program.Body]*program.Kept
 	changes        uint64 // how often a system variable was set
+	modeText       string // a value of sql_mode, and what it means
+	mode           *sql.SqlMode
 }
 
 var (

@@ -123,7 +123,7 @@ func (e *editor) Insert(ctx *sql.Context, row sql.Row) error {
 		return e.failed(ctx, err, row)
 	}
 	switch {
-	case e.replacedN == 1 && t.uniqueKeys() == 1 && t.sameRow(e.replaced, phys):
+	case e.replacedN == 1 && connOf(ctx).stmt.replacing == nil && t.uniqueKeys() == 1 && t.sameRow(e.replaced, phys):
 		connOf(ctx).stmt.replaced--
 	case e.replacedN > 1:
 		connOf(ctx).stmt.replaced += e.replacedN - 1
@@ -196,6 +196,15 @@ func (e *editor) Delete(ctx *sql.Context, row sql.Row) error {
 	}
 	e.rows++
 	t := e.table.info
+	fires := connOf(ctx).stmt.replacing
+	if fires != nil && fires.table != t.entry.ID {
+		fires = nil
+	}
+	if fires != nil {
+		if err := fires.fire(ctx, e.table.provider.operators, fires.before, row); err != nil {
+			return err
+		}
+	}
 	phys, err := t.encodeRow(ctx, row)
 	if err != nil {
 		return err
@@ -212,6 +221,9 @@ func (e *editor) Delete(ctx *sql.Context, row sql.Row) error {
 	if e.what == "REPLACE" {
 		e.replaced = phys
 		e.replacedN++
+	}
+	if fires != nil {
+		return fires.fire(ctx, e.table.provider.operators, fires.after, row)
 	}
 	return nil
 }

@@ -148,7 +148,9 @@ func frontendErrors() []frontendError {
 		{kind: analyzererrors.ErrReadOnlyDatabase, num: 1290},
 		{kind: analyzererrors.ErrInvalidRowLength, num: 1118},
 		{kind: sql.ErrNoTablesUsed, num: 1096},
-		{kind: sql.ErrTriggerTableInUse, num: 1442},
+		{kind: sql.ErrTriggerTableInUse, num: 1442, text: "Can't update table '{0}' in stored function/trigger because it is already used by statement which invoked this stored function/trigger."},
+		{kind: sql.ErrInvalidUpdateOfOldRow, num: 1362, text: "Updating of OLD row is not allowed in trigger"},
+		{kind: sql.ErrInvalidUpdateInAfterTrigger, num: 1362, text: "Updating of NEW row is not allowed in after trigger"},
 		{kind: sql.ErrInvalidUseOfOldNew, num: 1363},
 
 		// definitions

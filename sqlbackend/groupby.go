@@ -16,17 +16,16 @@ import (
 type operators struct {
 	build func(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) // builds children
 
-	insideTrigger *rowexec.BaseBuilder
-	stock         *rowexec.BaseBuilder // the frontend's own
-	statistics    *statistics
-	runner        sql.StatementRunner // of statements inside statements
-	front         *sqle.Engine
+	stock      *rowexec.BaseBuilder // the frontend's own
+	statistics *statistics
+	runner     sql.StatementRunner // of statements inside statements
+	front      *sqle.Engine
 }
 
 // Build implements sql.NodeExecBuilder; nil, nil declines the node.
 func (o *operators) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) {
-	if len(row) > 0 && triggered(n) {
-		return o.trigger(ctx, n, row)
+	if f, ok := n.(*firing); ok {
+		return o.fire(ctx, f, row)
 	}
 	if f, ok := n.(*plan.Filter); ok && len(row) > 0 {
 		return o.outerFilter(ctx, f, row)

@@ -70,7 +70,25 @@ func adjustSource(ctx *sql.Context, n *plan.InsertInto, strict bool) sql.Node {
 			source.given[givenColumn(n, source.columns, i)] = false
 		}
 	}
+	source.Child = belowTriggers(n.Source, func(child sql.Node) sql.Node {
+		below := *source
+		below.Child, below.several = child, false // NULL is what the triggers see
+		return &below
+	})
 	return n.WithSource(source)
+}
+
+// belowTriggers puts a node below the triggers that run before rows are inserted, if there are any.
+func belowTriggers(source sql.Node, put func(sql.Node) sql.Node) sql.Node {
+	t, ok := source.(*plan.TriggerExecutor)
+	if !ok {
+		return source
+	}
+	left := belowTriggers(t.Left(), put)
+	if left == t.Left() {
+		left = put(left)
+	}
+	return plan.NewTriggerExecutor(left, t.Right(), t.TriggerEvent, t.TriggerTime, t.TriggerDefinition)
 }
 
 // valuesOf finds the rows of INSERT … VALUES; nil if there are none.

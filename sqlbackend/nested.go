@@ -1,10 +1,7 @@
 package sqlbackend
 
 import (
-	"context"
-
 	"github.com/dolthub/go-mysql-server/sql"
-	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/rowexec"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
@@ -13,8 +10,7 @@ import (
 	"lancesql/sqlbackend/wire"
 )
 
-// Statements inside statements: those of routines, which run one by one, and those of triggers, which are nodes below the
-// statement that fires them. Each sees what was written before it began.
+// Statements inside statements: those of routines and triggers. Each sees what was written before it began.
 
 // statementRunner runs the statements of routines and of DDL hooks, each as a statement of its own.
 type statementRunner struct {
@@ -84,6 +80,7 @@ type innerStatement struct {
 
 	begun bool        // the outer statement has begun in its transaction
 	start historyMark // of the outer statement
+	own   historyMark // where this one began, once it has
 
 	inside     bool // it belongs to the statement around it: nothing may be committed before that ends
 	autocommit bool // of the outer statement
@@ -94,7 +91,9 @@ func (i *innerStatement) enter() {
 	if i.begun {
 		i.start = i.conn.statementStart()
 	}
-	i.conn.stmt = i.inner
+	if i.conn.stmt = i.inner; i.begun && i.inner.begun != nil {
+		i.conn.setStatementStart(i.own)
+	}
 	if i.inside {
 		i.autocommit = !i.conn.GetIgnoreAutoCommit()
 		i.conn.SetIgnoreAutoCommit(true)
@@ -104,6 +103,7 @@ func (i *innerStatement) enter() {
 func (i *innerStatement) leave() {
 	i.inner, i.conn.stmt = i.conn.stmt, i.outer
 	if i.begun {
+		i.own = i.conn.statementStart()
 		i.conn.setStatementStart(i.start)
 	}
 	if i.inside {
@@ -160,73 +160,8 @@ func (c *Conn) TakeResults() []wire.Result {
 // inTrigger is the key of a context value: the statement is one of a trigger or of a function.
 type inTrigger struct{}
 
-// triggered reports whether n, built with the row that fired a trigger, is a statement of the trigger.
-func triggered(n sql.Node) bool {
-	switch n.(type) {
-	case *plan.TriggerBeginEndBlock, *plan.Set, *plan.InsertInto, *plan.Update, *plan.DeleteFrom, *plan.IfElseBlock,
-		*plan.TriggerExecutor, *plan.Call:
-		return true
-	}
-	return false
-}
-
-// trigger runs what a trigger does for one row. The frontend looks at the node it built, so nothing may stand around it.
-func (o *operators) trigger(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) {
-	if txnOf(ctx) == nil {
-		return nil, nil
-	}
-	c := connOf(ctx)
-	start := c.statementStart()
-	c.setStatementStart(c.mark())
-	it, err := o.insideTrigger.Build(ctx, n, row)
-	if err != nil {
-		c.setStatementStart(start)
-		return nil, err
-	}
-	return &triggerRows{RowIter: it, conn: c, start: start}, nil
-}
-
-// triggerRows goes back to the statement that fired the trigger when the trigger is done.
-type triggerRows struct {
-	sql.RowIter
-	conn  *Conn
-	start historyMark
-}
-
-// Next implements sql.RowIter.
-func (t *triggerRows) Next(ctx *sql.Context) (sql.Row, error) {
-	return t.RowIter.Next(ctx.WithContext(context.WithValue(ctx.Context, inTrigger{}, true)))
-}
-
-// Close implements sql.RowIter.
-func (t *triggerRows) Close(ctx *sql.Context) error {
-	err := t.RowIter.Close(ctx)
-	t.conn.setStatementStart(t.start)
-	return err
-}
-
-// triggerOperators builds what is inside a trigger: each statement begins where the one before it ended.
-type triggerOperators struct {
-	operators *operators
-}
-
-// Build implements sql.NodeExecBuilder; nil, nil declines the node.
-func (t *triggerOperators) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowIter, error) {
-	if triggered(n) {
-		if txnOf(ctx) != nil {
-			c := connOf(ctx)
-			c.setStatementStart(c.mark())
-		}
-		if _, call := n.(*plan.Call); !call {
-			return nil, nil
-		}
-	}
-	return t.operators.build1(ctx, n, row)
-}
-
 // wireNested makes the builders of nested statements.
 func (o *operators) wireNested(overrides sql.EngineOverrides, runner sql.StatementRunner) {
-	o.insideTrigger = rowexec.NewBuilder(&triggerOperators{operators: o}, overrides)
 	o.stock = rowexec.NewBuilder(nil, overrides)
-	o.insideTrigger.Runner, o.stock.Runner, o.runner = runner, runner, runner
+	o.stock.Runner, o.runner = runner, runner
 }

@@ -36,6 +36,17 @@ func (b *rootBuilder) Build(ctx *sql.Context, n sql.Node, row sql.Row) (sql.RowI
 	if c := connOf(ctx); len(row) == 0 && c != nil && c.stmt.altering == nil && alters(n) {
 		return b.alter(ctx, c, n)
 	}
+	if c := connOf(ctx); len(row) == 0 && c != nil {
+		c.stmt.building = true
+		fires, err := fireTriggers(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		if insert, ok := n.(*plan.InsertInto); ok && fires != n && readsStream(insert.Source) {
+			return b.once(ctx, c, fires)
+		}
+		n = fires
+	}
 	if len(row) == 0 && changesRows(n) {
 		if err := refuseAppendOnly(n); err != nil {
 			return nil, err
@@ -88,6 +99,17 @@ func changesRows(n sql.Node) bool {
 	return false
 }
 
+// changing is the node that changes rows below the triggers that run after it.
+func changing(n sql.Node) sql.Node {
+	for {
+		t, ok := n.(*plan.TriggerExecutor)
+		if !ok {
+			return n
+		}
+		n = t.Left()
+	}
+}
+
 func readsStream(n sql.Node) bool {
 	found := false
 	transform.Inspect(n, func(n sql.Node) bool {
@@ -102,9 +124,11 @@ func readsStream(n sql.Node) bool {
 func (b *rootBuilder) retry(ctx *sql.Context, n sql.Node) (sql.RowIter, error) {
 	c := connOf(ctx)
 	mark := c.mark()
-	n, err := prepareChange(ctx, n)
-	if err != nil {
-		return nil, err
+	if !c.stmt.prepared {
+		var err error
+		if n, err = prepareChange(ctx, n); err != nil {
+			return nil, err
+		}
 	}
 	n = c.ignoreReferences(n)
 	child, err := b.inner.Build(ctx, n, nil)
@@ -114,6 +138,16 @@ func (b *rootBuilder) retry(ctx *sql.Context, n sql.Node) (sql.RowIter, error) {
 	return &retryIter{node: n, inner: b.inner, conn: c, mark: mark, child: child}, nil
 }
 
+// once runs a statement that cannot be run again, but is undone if a trigger fails.
+func (b *rootBuilder) once(ctx *sql.Context, c *Conn, n sql.Node) (sql.RowIter, error) {
+	mark := c.mark()
+	child, err := b.inner.Build(ctx, n, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &retryIter{node: n, inner: b.inner, conn: c, mark: mark, child: child, once: true}, nil
+}
+
 // retryIter runs a statement until no row it changes had changed since it was read. It reads all result rows before it
 // gives the first away, since a later conflict takes them back; a DML statement has one.
 type retryIter struct {
@@ -121,6 +155,7 @@ type retryIter struct {
 	inner *rowexec.BaseBuilder
 	conn  *Conn
 	mark  historyMark
+	once  bool // it cannot be run again
 
 	child sql.RowIter
 	done  bool
@@ -164,7 +199,10 @@ func (r *retryIter) run(ctx *sql.Context) error {
 			r.keeping(ctx)
 			return r.replacing(ctx)
 		}
-		if !isConflict(err) {
+		if !isConflict(err) || r.once {
+			if _, fires := r.node.(*plan.TriggerExecutor); fires { // the frontend undoes nothing for what fails behind a row
+				r.conn.rollbackTo(r.mark)
+			}
 			return r.inColumn(ctx, err)
 		}
 		if cerr := r.child.Close(ctx); cerr != nil && !isConflict(cerr) {
@@ -178,6 +216,7 @@ func (r *retryIter) run(ctx *sql.Context) error {
 			return err
 		}
 		r.conn.refreshStatement()
+		fireAgain(r.node)
 		restoreWarnings(ctx, warnings)
 		child, err := r.inner.Build(ctx, r.node, nil)
 		if err != nil {
@@ -204,7 +243,7 @@ func (r *retryIter) drain(ctx *sql.Context) error {
 
 // inColumn gives the error of an INSERT whose number does not fit the name of its column, which the frontend leaves out.
 func (r *retryIter) inColumn(ctx *sql.Context, err error) error {
-	insert, ok := r.node.(*plan.InsertInto)
+	insert, ok := changing(r.node).(*plan.InsertInto)
 	var wrapped sql.WrappedInsertError
 	if !ok || !errors.As(err, &wrapped) {
 		return err
@@ -264,7 +303,7 @@ func (r *retryIter) keeping(ctx *sql.Context) {
 // replacing corrects what a REPLACE answers. The frontend counts a row that was there already as two, and one that takes the place
 // of several as two as well.
 func (r *retryIter) replacing(ctx *sql.Context) error {
-	insert, ok := r.node.(*plan.InsertInto)
+	insert, ok := changing(r.node).(*plan.InsertInto)
 	if !ok || !insert.IsReplace {
 		return nil
 	}

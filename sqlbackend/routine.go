@@ -13,16 +13,21 @@ import (
 	"lancesql/sqlbackend/program"
 )
 
-// CREATE PROCEDURE and CREATE FUNCTION are read here: the frontend's grammar lacks functions and much of what a body may hold.
+// CREATE PROCEDURE, CREATE FUNCTION and CREATE TRIGGER are read here: the frontend's grammar lacks functions and much of what a body may
+// hold.
 
 // routineBody is the body of a routine, as a statement in the syntax tree of its definition. It is never planned.
 type routineBody struct {
 	*program.Body
 	returns sql.Type // of a function
+	trigger bool
 }
 
-// WithResolvedChildren implements sqlparser.Injectable.
+// WithResolvedChildren implements sqlparser.Injectable. The frontend plans bodies of triggers, and only these.
 func (b *routineBody) WithResolvedChildren(context.Context, []any) (any, error) {
+	if b.trigger {
+		return plannedBody{}, nil
+	}
 	return nil, errors.New("the body of a routine is no statement of its own")
 }
 
@@ -38,13 +43,13 @@ type routine struct {
 	rest       int    // offset behind its semicolon
 }
 
-// defines reports whether a text defines a procedure or a function, at a glance.
+// definesRoutine reports whether a text defines a procedure, a function or a trigger, at a glance.
 func definesRoutine(query string) bool {
 	word := firstWord(query)
 	if word == "" && !strings.HasPrefix(strings.TrimSpace(query), "/*!") || word != "" && !strings.EqualFold(word, "create") {
 		return false
 	}
-	return containsFold(query, "procedure") || containsFold(query, "function")
+	return containsFold(query, "procedure") || containsFold(query, "function") || containsFold(query, "trigger")
 }
 
 // withoutMarks puts blanks in place of what makes comments executable, so that offsets stay.
@@ -129,8 +134,11 @@ func (p *parser) readRoutine(ctx context.Context, query string, options sqlparse
 	}
 	r := &routineReader{parser: p, ctx: ctx, options: options, text: text, list: programTokens(text, tokens)}
 	kind := r.kind()
-	if kind == "" {
+	switch kind {
+	case "":
 		return nil, nil
+	case program.Trigger:
+		return r.trigger(query)
 	}
 	return r.definition(kind, query)
 }
@@ -213,14 +221,15 @@ func (r *routineReader) slice(from, to int) string {
 	return strings.TrimSpace(r.text[r.list[from].From:r.list[to-1].To])
 }
 
-// kind reads CREATE [DEFINER = account] up to the word PROCEDURE or FUNCTION, and returns that; empty if it defines something else.
+// kind reads CREATE [DEFINER = account] up to the word PROCEDURE, FUNCTION or TRIGGER, and returns that; empty if it defines something
+// else.
 func (r *routineReader) kind() program.Kind {
 	if !r.take("create") {
 		return ""
 	}
 	if r.peek(0).Is("definer") {
-		for n := 0; !r.peek(0).Is("procedure", "function", "aggregate"); n++ {
-			if n > 8 || r.peek(0).Kind == 0 || r.peek(0).Is("view", "trigger", "event") {
+		for n := 0; !r.peek(0).Is("procedure", "function", "aggregate", "trigger"); n++ {
+			if n > 8 || r.peek(0).Kind == 0 || r.peek(0).Is("view", "event") {
 				return ""
 			}
 			r.at++
@@ -231,6 +240,8 @@ func (r *routineReader) kind() program.Kind {
 		return program.Procedure
 	case r.take("function"):
 		return program.Function
+	case r.take("trigger"):
+		return program.Trigger
 	}
 	return ""
 }
@@ -277,12 +288,8 @@ func (r *routineReader) definition(kind program.Kind, original string) (*routine
 	if !ok || ddl.ProcedureSpec == nil {
 		return nil, r.fail()
 	}
-	source := program.Source{Text: r.text, Tokens: r.list, Parse: r.statement, Type: func(text string) (sql.Type, error) {
-		_, t, err := r.typ(text)
-		return t, err
-	}}
 	bodyAt := r.at
-	parsed, next, err := program.Parse(source, bodyAt, kind, ddl.ProcedureSpec.ProcName.Name.String(), params)
+	parsed, next, err := program.Parse(r.source(), bodyAt, kind, ddl.ProcedureSpec.ProcName.Name.String(), params)
 	if err != nil {
 		return nil, err
 	}
@@ -296,6 +303,14 @@ func (r *routineReader) definition(kind program.Kind, original string) (*routine
 		out.text = original[:r.list[nameAt-4].To] + original[r.list[nameAt-1].To:out.end]
 	}
 	return out, nil
+}
+
+// source is what a body is read from.
+func (r *routineReader) source() program.Source {
+	return program.Source{Text: r.text, Tokens: r.list, Parse: r.statement, Type: func(text string) (sql.Type, error) {
+		_, t, err := r.typ(text)
+		return t, err
+	}}
 }
 
 // params reads the parameters up to the parenthesis that closes them.
@@ -454,7 +469,13 @@ func (r *routine) statement() sqlparser.Statement {
 		n := &serverStatement{name: "create " + strings.ToLower(string(r.kind)), ddl: true, run: r.define}
 		return n.inject(r.ddl.Auth)
 	}
-	ddl, spec := *r.ddl, *r.ddl.ProcedureSpec // Why: others read the same definition
+	ddl := *r.ddl // Why: others read the same definition
+	if r.kind == program.Trigger {
+		spec := *r.ddl.TriggerSpec
+		ddl.TriggerSpec = &spec
+		return &ddl
+	}
+	spec := *r.ddl.ProcedureSpec
 	ddl.ProcedureSpec = &spec
 	return &ddl
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/planbuilder"
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
@@ -72,29 +73,35 @@ func (c *Conn) enterRoutine(ctx *sql.Context, kind program.Kind, database, name,
 		}
 	}
 	switch most := c.number("max_sp_recursion_depth"); {
-	case again > 0 && kind == program.Function:
+	case again > 0 && kind != program.Procedure:
 		return nil, nil, newError(1424, "Recursive stored functions and triggers are not allowed.")
 	case int64(again) > most:
 		return nil, nil, newError(1456, "Recursive limit %d (as set by the max_sp_recursion_depth variable) was exceeded for routine %s", max(most, 0), name)
 	case depth >= depthMax:
 		return nil, nil, newError(1436, "Thread stack overrun: %d routines inside each other", depth)
 	}
-	before, current := sql.LoadSqlMode(ctx).String(), ctx.GetCurrentDatabase()
-	if mode != before {
-		if err := c.BaseSession.SetSessionVariable(ctx, sql.SqlModeSessionVar, mode); err != nil {
-			return nil, nil, err
-		}
-	}
-	ctx.SetCurrentDatabase(database)
 	a = &activation{outer: c.running, kind: kind, database: database, name: name}
 	if a.root = a; a.outer != nil {
 		a.root = a.outer.root
 	}
+	leave, err = c.enterAgain(ctx, a, mode)
+	return a, leave, err
+}
+
+// enterAgain is enterRoutine for one that the same statement has entered before.
+func (c *Conn) enterAgain(ctx *sql.Context, a *activation, mode string) (leave func(), err error) {
+	before, current := sqlMode(ctx).String(), ctx.GetCurrentDatabase()
+	if mode != before {
+		if err := c.BaseSession.SetSessionVariable(ctx, sql.SqlModeSessionVar, mode); err != nil {
+			return nil, err
+		}
+	}
+	ctx.SetCurrentDatabase(a.database)
 	c.running = a
-	return a, func() {
+	return func() {
 		c.running = a.outer
 		ctx.SetCurrentDatabase(current)
-		if now := sql.LoadSqlMode(ctx).String(); now != before {
+		if now := sqlMode(ctx).String(); now != before {
 			_ = c.BaseSession.SetSessionVariable(ctx, sql.SqlModeSessionVar, before) // which it was
 		}
 	}, nil
@@ -249,6 +256,19 @@ func (o *operators) environment(c *Conn, a *activation, body *program.Body) *pro
 			}
 			return o.sendInner(ctx, c, a, stmt)
 		},
+		PlanRepeated: func(ctx *sql.Context, stmt sqlparser.Statement) any {
+			if n := o.planRepeated(ctx, c, stmt); n != nil {
+				return n
+			}
+			return nil
+		},
+		Repeat: func(ctx *sql.Context, stmt sqlparser.Statement, plan any) (types.OkResult, error) {
+			if err := a.checkBusy(ctx, stmt); err != nil {
+				return types.OkResult{}, err
+			}
+			c.BaseSession.ClearWarnings()
+			return o.repeat(ctx, c, plan.(*repeatedPlan))
+		},
 		Convert:   convertVariable,
 		SetUser:   setUser,
 		Condition: mapToSQLError,
@@ -268,11 +288,55 @@ func (o *operators) environment(c *Conn, a *activation, body *program.Body) *pro
 // runInner runs a statement of a routine. If it returns rows, row is called with nil first and then with each of them.
 func (o *operators) runInner(ctx *sql.Context, stmt sqlparser.Statement, row func(sql.Schema, sql.Row) error) (types.OkResult, error) {
 	ctx = sql.NewContext(ctx.Context, sql.WithSession(ctx.Session)) // Why: the process list is the outer statement's
-	schema, rows, _, err := o.runner.QueryWithBindings(ctx, "", stmt, nil, nil)
+	query := o.runner.QueryWithBindings
+	if c := connOf(ctx); c != nil && c.running.fired() {
+		query = o.queryUnchecked
+	}
+	schema, rows, _, err := query(ctx, "", stmt, nil, nil)
 	if err != nil {
 		return types.OkResult{}, err
 	}
 	return readInner(ctx, schema, rows, row)
+}
+
+// fired reports whether a routine runs because of a trigger.
+func (a *activation) fired() bool {
+	for ; a != nil; a = a.outer {
+		if a.kind == program.Trigger {
+			return true
+		}
+	}
+	return false
+}
+
+// queryUnchecked runs a statement of a trigger. Why not as others: who fires a trigger needs no privileges for what it does.
+func (o *operators) queryUnchecked(ctx *sql.Context, _ string, stmt sqlparser.Statement, _ map[string]sqlparser.Expr, _ *sql.QueryFlags) (sql.Schema, sql.RowIter, *sql.QueryFlags, error) {
+	switch stmt.(type) {
+	case *sqlparser.Prepare, *sqlparser.Execute, *sqlparser.Deallocate:
+		return nil, nil, nil, newError(1336, "Dynamic SQL is not allowed in stored function or trigger")
+	}
+	c := connOf(ctx)
+	return c.nest(ctx, stmt, func() (sql.Schema, sql.RowIter, *sql.QueryFlags, error) {
+		if err := c.ValidateSession(ctx); err != nil {
+			return nil, nil, nil, err
+		}
+		n, flags, err := o.planUnchecked(ctx, stmt)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return o.front.PrepQueryPlanForExecution(ctx, "", n, flags)
+	})
+}
+
+func (o *operators) planUnchecked(ctx *sql.Context, stmt sqlparser.Statement) (sql.Node, *sql.QueryFlags, error) {
+	b := planbuilder.New(ctx, o.front.Analyzer.Catalog, nil)
+	b.DisableAuth()
+	bound, flags, err := b.BindOnly(stmt, "", nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := o.front.Analyzer.Analyze(ctx, bound, nil, flags)
+	return n, flags, err
 }
 
 // readInner reads the rows of such a statement.

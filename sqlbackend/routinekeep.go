@@ -36,7 +36,8 @@ func (c *Conn) kept(b *program.Body) *program.Kept {
 // settings are what a planned expression depends on besides the types of variables.
 type settings struct {
 	changes uint64
-	mode    any // which routines change without being counted
+	mode    any  // which routines change without being counted
+	hides   bool // there may be temporary tables
 }
 
 func (c *Conn) settings() any {
@@ -44,7 +45,24 @@ func (c *Conn) settings() any {
 	if _, text := mode.(string); err != nil || !text {
 		mode = nil
 	}
-	return settings{c.changes, mode}
+	return settings{c.changes, mode, c.temps != nil}
+}
+
+// sqlMode is sql.LoadSqlMode, which reads the text again each time.
+func sqlMode(ctx *sql.Context) *sql.SqlMode {
+	c := connOf(ctx)
+	if c == nil {
+		return sql.LoadSqlMode(ctx)
+	}
+	v, err := c.GetSessionVariable(ctx, sql.SqlModeSessionVar)
+	text, ok := v.(string)
+	if err != nil || !ok {
+		return sql.LoadSqlMode(ctx)
+	}
+	if c.mode == nil || c.modeText != text {
+		c.modeText, c.mode = text, sql.NewSqlModeFromString(text)
+	}
+	return c.mode
 }
 
 // SetSessionVariable overrides the base session's: what is planned depends on variables.
@@ -171,4 +189,60 @@ func bareValue(n sql.Node) (sql.Expression, bool) {
 		e = a.Child
 	}
 	return e, true
+}
+
+// repeatedPlan is the plan of a statement of a trigger, which runs for each row of the statement that fires it. That one keeps the
+// definitions of all tables in it as they are.
+type repeatedPlan struct {
+	node  sql.Node
+	flags *sql.QueryFlags
+	as    statement // what the session knows about it once its locks are held
+}
+
+// planRepeated plans a statement that runs more than once; nil if it has to be planned each time, which also says what is wrong with it.
+func (o *operators) planRepeated(ctx *sql.Context, c *Conn, stmt sqlparser.Statement) *repeatedPlan {
+	if c.temps != nil {
+		return nil // a temporary table may come and go
+	}
+	ctx = sql.NewContext(ctx.Context, sql.WithSession(ctx.Session))
+	it := &innerStatement{conn: c, inside: isInside(ctx)}
+	it.enter()
+	defer it.leave()
+	warnings := c.Warnings()
+	c.MarkStatement(stmt)
+	if err := c.ValidateSession(ctx); err != nil {
+		return nil
+	}
+	n, flags, err := o.planUnchecked(ctx, stmt)
+	if len(c.Warnings()) != len(warnings) {
+		c.restoreWarnings(warnings)
+		return nil
+	}
+	insert, ok := n.(*plan.InsertInto)
+	if err != nil || !ok || referenced(insert) {
+		return nil // Why not with foreign keys: their editors are made for one run
+	}
+	p := &repeatedPlan{n, flags, c.stmt}
+	p.as.begun, p.as.begunOwn = nil, nil
+	if list, _, err := triggersOn(ctx, insert.Destination); err != nil || len(list) > 0 {
+		return p
+	}
+	if p.node, err = prepareChange(ctx, n); err != nil {
+		return nil
+	}
+	p.as.prepared = true
+	return p
+}
+
+// repeat runs a statement that is planned.
+func (o *operators) repeat(ctx *sql.Context, c *Conn, p *repeatedPlan) (types.OkResult, error) {
+	ctx = sql.NewContext(ctx.Context, sql.WithSession(ctx.Session))
+	schema, rows, _, err := c.nest(ctx, nil, func() (sql.Schema, sql.RowIter, *sql.QueryFlags, error) {
+		c.stmt = p.as
+		return o.front.PrepQueryPlanForExecution(ctx, "", p.node, p.flags)
+	})
+	if err != nil {
+		return types.OkResult{}, err
+	}
+	return readInner(ctx, schema, rows, func(sql.Schema, sql.Row) error { return nil })
 }

@@ -20,7 +20,7 @@ func convertVariable(ctx *sql.Context, name string, to sql.Type, v any, from sql
 			return nil, err
 		}
 	}
-	strict := sql.LoadSqlMode(ctx).Strict()
+	strict := sqlMode(ctx).Strict()
 	if !strict {
 		near, warning := nearest(ctx, to, v)
 		if warning != 0 {
@@ -48,6 +48,12 @@ func convertVariable(ctx *sql.Context, name string, to sql.Type, v any, from sql
 		}
 		return c, nil
 	case err != nil && strict:
+		if refused := refusal(ctx, name, to, v, 1); refused != nil {
+			return nil, refused
+		}
+		if types.IsEnum(to) || types.IsSet(to) {
+			return nil, newError(1265, "Data truncated for column '%s' at row 1", name)
+		}
 		return nil, err
 	case err != nil:
 		ctx.Warn(1265, "Data truncated for column '%s' at row 1", name)

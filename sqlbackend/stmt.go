@@ -16,6 +16,9 @@ type statement struct {
 	begun     *engine.Txn          // the transaction in which the statement has begun; another one begins it anew
 	begunOwn  *engine.Txn          // the same of the one on temporary tables
 	current   bool                 // scans read what is newest (DML, locking reads)
+	building  bool                 // it is being built, or runs
+	replacing *replacing           // the triggers of rows that a REPLACE deletes
+	prepared  bool                 // its plan has been prepared before (see planRepeated)
 	bare      bool                 // writes no rows of existing tables by identity: hidden row ids stay out of sight
 	truncate  bool                 // TRUNCATE TABLE, which resets AUTO_INCREMENT and commits
 	pushed    bool                 // filters have been handed to the scans

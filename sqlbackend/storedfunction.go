@@ -137,10 +137,7 @@ func (s *storedCall) Eval(ctx *sql.Context, row sql.Row) (any, error) {
 		m := c.mark()
 		c.stmt.undo = &m
 	}
-	busy := slices.Clone(c.stmt.uses)
-	for i := range busy {
-		busy[i].db = cmp.Or(busy[i].db, ctx.GetCurrentDatabase())
-	}
+	busy := c.busyTables(ctx)
 	a, leave, err := c.enterRoutine(ctx, program.Function, s.function.database, s.function.name, s.function.mode)
 	if err != nil {
 		return nil, err
@@ -171,6 +168,27 @@ func (c *Conn) undoFunctions() {
 	}
 }
 
+// busyTables are the tables that the running statement uses.
+func (c *Conn) busyTables(ctx *sql.Context) []tableUse {
+	var with []string // what names without a database stand for instead
+	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		if e, ok := n.(*sqlparser.CommonTableExpr); ok && e.AliasedTableExpr != nil {
+			with = append(with, e.As.String())
+		}
+		return true, nil
+	}, c.stmt.marked)
+	busy := make([]tableUse, 0, len(c.stmt.uses))
+	for _, u := range c.stmt.uses {
+		here := u.db == "" || strings.EqualFold(u.db, ctx.GetCurrentDatabase())
+		if here && u.mode != lock.IX && slices.ContainsFunc(with, func(name string) bool { return strings.EqualFold(name, u.table) }) {
+			continue
+		}
+		u.db = cmp.Or(u.db, ctx.GetCurrentDatabase())
+		busy = append(busy, u)
+	}
+	return busy
+}
+
 // checkBusy refuses a change of a table, inside a function, that a statement around it uses (1442): what the statement sees of the table
 // would depend on the order of rows.
 func (a *activation) checkBusy(ctx *sql.Context, stmt sqlparser.Statement) error {
@@ -188,7 +206,7 @@ func (a *activation) checkBusy(ctx *sql.Context, stmt sqlparser.Statement) error
 		for o := a; o != nil; o = o.outer {
 			for _, b := range o.busy {
 				if strings.EqualFold(b.table, u.table) && strings.EqualFold(b.db, db) {
-					return newError(1442, "Can't update table '%s' in stored function/trigger because it is already used by statement which invoked this stored function/trigger.", u.table)
+					return sql.ErrTriggerTableInUse.New(u.table)
 				}
 			}
 		}

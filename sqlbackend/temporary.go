@@ -334,15 +334,20 @@ func (c *Conn) refreshStatement() {
 	}
 }
 
+// dropsTemporary reports whether the running statement is DROP TEMPORARY TABLE.
+func (c *Conn) dropsTemporary() bool {
+	if c == nil {
+		return false
+	}
+	s, ok := c.stmt.marked.(*sqlparser.DDL)
+	return ok && s.Temporary && strings.EqualFold(s.Action, sqlparser.DropStr)
+}
+
 // aboutTemporary reports whether a trigger is on a table that a temporary one of the running statement hides.
 func (c *Conn) aboutTemporary(ctx *sql.Context, db string, s *storedText) bool {
 	if c == nil || c.temps == nil {
 		return false
 	}
-	stmt, err := sqlparser.Parse(s.Text)
-	if err != nil {
-		return false // who fires it says so
-	}
-	ddl, ok := stmt.(*sqlparser.DDL)
-	return ok && ddl.TriggerSpec != nil && c.temporary(ctx, db, ddl.Table.Name.String()) != nil
+	t, err := c.provider.parser.readTrigger(ctx, db, s)
+	return err == nil && c.temporary(ctx, db, t.table) != nil // who fires an unreadable one says so
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -55,6 +56,7 @@ type texts struct {
 	of        *engine.Database
 	byKind    map[textKind][]storedText // in the order in which they were made
 	functions sync.Map                  // those read so far: folded name to *storedFunction
+	triggers  atomic.Pointer[[]*trigger]
 }
 
 func (t *texts) find(kind textKind, name string) *storedText {
@@ -233,6 +235,12 @@ func (d *Database) GetTriggers(ctx *sql.Context) ([]sql.TriggerDefinition, error
 		return nil, err
 	}
 	c := connOf(ctx)
+	if c.dropsTemporary() {
+		return nil, nil // which have none
+	}
+	if c != nil && c.stmt.current && !c.stmt.building {
+		return d.standIns(ctx, c.stmt.marked) // Why: the frontend would put them into the plan as well (see fireTriggers)
+	}
 	list := make([]sql.TriggerDefinition, 0, len(t.byKind[triggerText]))
 	for i := range t.byKind[triggerText] {
 		s := &t.byKind[triggerText][i]
@@ -246,6 +254,9 @@ func (d *Database) GetTriggers(ctx *sql.Context) ([]sql.TriggerDefinition, error
 // CreateTrigger implements sql.TriggerDatabase.
 func (d *Database) CreateTrigger(ctx *sql.Context, def sql.TriggerDefinition) error {
 	if err := connOf(ctx).refuseTemporary(ctx); err != nil {
+		return err
+	}
+	if err := d.checkTrigger(ctx, def); err != nil {
 		return err
 	}
 	s := storedText{Name: def.Name, Text: originalText(def.CreateStatement), SQLMode: def.SqlMode, Created: def.CreatedAt}

@@ -149,8 +149,11 @@ func (k *kept) value(ctx *sql.Context, env *Env, sc *scope) (any, error) {
 // fits reports whether variables have the types they had when the expression was planned.
 func (k *kept) fits(ctx *sql.Context, sc *scope) bool {
 	for _, s := range k.slots {
-		if t := sc.variable(s.name).typ; s.name == caseVariable && !(t != nil && s.typ.Equals(t)) {
-			return false // the types of others are declared
+		if s.name != caseVariable && !isField(s.name) {
+			continue // the types of others are declared
+		}
+		if t := sc.variable(s.name).typ; t == nil || !s.typ.Equals(t) {
+			return false
 		}
 	}
 	for _, u := range k.users {
@@ -166,7 +169,7 @@ func (c *Call) plan(ctx *sql.Context, e *scalar, sc *scope) *kept {
 	k := &kept{}
 	usable := true
 	q := replaceNames(e.query, func(col *sqlparser.ColName) sqlparser.Expr {
-		name := strings.ToLower(col.Name.String())
+		name := nameOf(col)
 		if user, ok := strings.CutPrefix(name, "@"); ok {
 			t, _, err := ctx.GetUserVariable(ctx, user)
 			usable = usable && err == nil
@@ -209,10 +212,10 @@ func (p *parser) computes(e sqlparser.Expr) bool {
 	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
 		switch n := n.(type) {
 		case *sqlparser.ColName:
-			name := n.Name.String()
+			name := nameOf(n)
 			_, local := p.variable(name)
 			user := strings.HasPrefix(name, "@") && !strings.HasPrefix(name, "@@")
-			ok = ok && n.Qualifier.IsEmpty() && (local || user)
+			ok = ok && (local || user)
 			return false, nil
 		case *sqlparser.FuncExpr:
 			ok = ok && n.Qualifier.IsEmpty() && n.Over == nil && !n.Distinct && strings.Contains(computing, " "+n.Name.Lowered()+" ")

@@ -27,9 +27,22 @@ func substitutes(stmt sqlparser.Statement) bool {
 // visitNames calls f with each name that can be one of a variable.
 func visitNames(n any, f func(name string)) {
 	_ = replaceNames(n, func(c *sqlparser.ColName) sqlparser.Expr {
-		f(c.Name.String())
+		f(nameOf(c))
 		return nil
 	})
+}
+
+// nameOf is the name by which a variable is known that c may mean: in lower case, for a column of the row of a trigger as fieldName has
+// it. It is empty if c can mean none.
+func nameOf(c *sqlparser.ColName) string {
+	if c.Qualifier.IsEmpty() {
+		return c.Name.Lowered()
+	}
+	row := c.Qualifier.Name.String()
+	if c.Qualifier.DbQualifier.IsEmpty() && (strings.EqualFold(row, "new") || strings.EqualFold(row, "old")) {
+		return fieldName(strings.ToLower(row), c.Name.Lowered())
+	}
+	return ""
 }
 
 // replaceNames returns a tree with expressions in place of names; with returns nil for a name that stays. What changes is copied, the
@@ -80,7 +93,7 @@ func (r *replacer) inInterface(v reflect.Value) (reflect.Value, bool) {
 		return v, false
 	}
 	if c, ok := v.Interface().(*sqlparser.ColName); ok {
-		if v.Type() != reflect.TypeFor[sqlparser.Expr]() || c == nil || !c.Qualifier.IsEmpty() {
+		if v.Type() != reflect.TypeFor[sqlparser.Expr]() || c == nil || nameOf(c) == "" {
 			return v, false
 		}
 		e := r.with(c)
@@ -208,7 +221,7 @@ type injected struct{ *variable }
 // bound returns a statement with the values of variables in place of their names.
 func bound[T sqlparser.SQLNode](stmt T, sc *scope) T {
 	return replaceNames(stmt, func(c *sqlparser.ColName) sqlparser.Expr {
-		if v := sc.variable(strings.ToLower(c.Name.String())); v != nil {
+		if v := sc.variable(nameOf(c)); v != nil {
 			return v.literal()
 		}
 		return nil
@@ -242,18 +255,13 @@ func boundCall(call *sqlparser.Call, sc *scope) *sqlparser.Call {
 	out := *call
 	out.Params = make(sqlparser.Exprs, len(call.Params))
 	for i, e := range call.Params {
-		if c, ok := e.(*sqlparser.ColName); ok && c.Qualifier.IsEmpty() {
-			if v := sc.variable(strings.ToLower(c.Name.String())); v != nil {
+		if c, ok := e.(*sqlparser.ColName); ok {
+			if v := sc.variable(nameOf(c)); v != nil && !v.fixed {
 				out.Params[i] = v.argument()
 				continue
 			}
 		}
-		out.Params[i] = replaceNames(e, func(c *sqlparser.ColName) sqlparser.Expr {
-			if v := sc.variable(strings.ToLower(c.Name.String())); v != nil {
-				return v.literal()
-			}
-			return nil
-		})
+		out.Params[i] = bound(e, sc)
 	}
 	return &out
 }

@@ -18,6 +18,8 @@ type Source struct {
 	// Parse reads one SQL statement, Type a type as it stands in DECLARE.
 	Parse func(text string) (sqlparser.Statement, error)
 	Type  func(text string) (sql.Type, error)
+	// Event is what fires the trigger that the body belongs to; nil: it belongs to none.
+	Event *Event
 }
 
 // Parse reads the body that begins at a token and returns it with the place of the token behind it. The error is one of syntax; what
@@ -36,14 +38,14 @@ func Parse(s Source, at int, kind Kind, name string, params []Param) (body *Body
 	}
 	switch {
 	case errors.Is(p.err, errStopped):
-		b.fault = p.fault
+		b.fault, b.fields = p.fault, p.fields
 		return b, len(s.Tokens) - 1, nil
 	case p.err != nil:
 		return nil, 0, p.err
 	case kind == Function && !p.returns:
 		p.wrong(fault(1320, "No RETURN found in FUNCTION %s", name))
 	}
-	b.fault = p.fault
+	b.fault, b.fields = p.fault, p.fields
 	end := p.now()
 	next = slices.IndexFunc(s.Tokens, func(t Token) bool { return t.To == end.To && t.Kind == end.Kind })
 	return b, next, nil
@@ -74,6 +76,7 @@ type parser struct {
 	scope   *names
 	fault   error // the first
 	returns bool
+	fields  []Field
 	depth   int
 }
 
@@ -113,6 +116,9 @@ func (p *parser) declare(name string, typ sql.Type) {
 
 // variable returns the type of a local variable; false if there is none of that name.
 func (p *parser) variable(name string) (sql.Type, bool) {
+	if isField(name) {
+		return nil, p.field(name)
+	}
 	for s := p.scope; s != nil; s = s.parent {
 		if t, ok := s.variables[strings.ToLower(name)]; ok {
 			return t, true

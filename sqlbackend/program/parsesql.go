@@ -107,6 +107,7 @@ func (p *parser) sqlStatement(stmt sqlparser.Statement, cursor bool) *query {
 		p.checkLimits(q.stmt)
 		q.names = p.hasNames(q.stmt)
 	}
+	q.repeats = p.kind == Trigger && p.repeats(q.stmt)
 	return q
 }
 
@@ -157,7 +158,7 @@ func (p *parser) checkLimits(stmt sqlparser.SQLNode) {
 			if !ok {
 				continue
 			}
-			if t, ok := p.variable(c.Name.String()); ok && !types.IsInteger(t) {
+			if t, ok := p.variable(nameOf(c)); ok && t != nil && !types.IsInteger(t) {
 				p.wrong(fault(1691, "A variable of a non-integer based type in LIMIT clause"))
 			}
 		}
@@ -179,7 +180,7 @@ func (p *parser) allowed(stmt sqlparser.Statement, cursor bool) {
 	case *sqlparser.DDL:
 		p.allowedDDL(s)
 	}
-	if p.kind != Function {
+	if p.kind == Procedure {
 		return
 	}
 	if err := Commits(stmt); err != nil {
@@ -261,10 +262,11 @@ func (p *parser) set() statement {
 	var a assignments
 	local := false
 	for _, e := range s.Exprs {
-		name := strings.ToLower(e.Name.Name.String())
+		name := nameOf(e.Name)
 		_, ok := p.variable(name)
-		if ok && e.Scope == sqlparser.SetScope_None && e.Name.Qualifier.IsEmpty() {
+		if ok && e.Scope == sqlparser.SetScope_None {
 			local = true
+			p.assigned(name)
 			q := &sqlparser.Select{SelectExprs: sqlparser.SelectExprs{&sqlparser.AliasedExpr{Expr: e.Expr}}}
 			a.list = append(a.list, assignment{name: name, value: p.scalar(q)})
 			continue

@@ -20,6 +20,7 @@ type Call struct {
 	counts   types.OkResult // of the statement before
 	last     []*condition
 	handled  []*condition // by the handlers that run, the innermost last
+	plans    map[*query]*repeated
 }
 
 // NewCall prepares a run. Arguments are converted to the types of their parameters; there are as many.
@@ -289,6 +290,10 @@ func (c *Call) holds(ctx *sql.Context, e *scalar, sc *scope) (bool, error) {
 
 // query runs an SQL statement.
 func (c *Call) query(ctx *sql.Context, q *query, sc *scope) (err error) {
+	if plan := c.repeated(ctx, q, sc); plan != nil {
+		c.counts, err = c.env.Repeat(ctx, q.stmt, plan)
+		return err
+	}
 	stmt := q.stmt
 	switch {
 	case q.call:

@@ -27,6 +27,9 @@ type Env struct {
 	Settings func() any
 	// Send runs one statement whose rows, if it returns any, are a result of the program.
 	Send func(ctx *sql.Context, stmt sqlparser.Statement) (types.OkResult, error)
+	// PlanRepeated plans a statement without a result that is to run more than once; nil if it cannot. Repeat runs stmt as that was planned.
+	PlanRepeated func(ctx *sql.Context, stmt sqlparser.Statement) any
+	Repeat       func(ctx *sql.Context, stmt sqlparser.Statement, plan any) (types.OkResult, error)
 	// Convert makes a value one of a variable's type, or says why it is none.
 	Convert func(ctx *sql.Context, name string, to sql.Type, value any, from sql.Type) (any, error)
 	// SetUser assigns a user variable.
@@ -55,6 +58,7 @@ type variable struct {
 	name  string
 	typ   sql.Type
 	value any
+	fixed bool // a column of a row that a trigger must not change
 }
 
 func (v *variable) set(ctx *sql.Context, env *Env, value any, from sql.Type) error {

@@ -11,7 +11,8 @@ type Body struct {
 	Params []Param
 	root   statement
 	kind   Kind
-	fault  error // what a check of the whole body found
+	fields []Field // of a trigger
+	fault  error   // what a check of the whole body found
 }
 
 // Kind is what a body belongs to.
@@ -21,6 +22,7 @@ type Kind string
 const (
 	Procedure Kind = "PROCEDURE"
 	Function  Kind = "FUNCTION"
+	Trigger   Kind = "TRIGGER"
 )
 
 // Param is a parameter of a routine.
@@ -122,6 +124,8 @@ type query struct {
 	names bool
 	call  bool // CALL: variables stand for themselves
 	into  []target
+
+	repeats bool // a trigger may plan it once
 }
 
 // target is a variable that receives a value: of the program or, with @, of the session.
