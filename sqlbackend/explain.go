@@ -25,9 +25,11 @@ func verifyIndexes(ctx *sql.Context) bool {
 	return err == nil && ok && n != 0
 }
 
-// explained collects the counters of the scans of a statement, one for each table and way to read it.
+// explained collects the counters of the scans of a statement, one for each table and way to read it. Those of the first others scans
+// are not added to.
 type explained struct {
-	scans []*explainedScan
+	scans  []*explainedScan
+	others int
 }
 
 type explainedScan struct {
@@ -68,7 +70,7 @@ func (e *explained) statsOf(t *Table, spec lsm.ScanSpec) *lsm.ReadStats {
 		return nil
 	}
 	a := t.accessOf(spec)
-	for _, s := range e.scans {
+	for _, s := range e.scans[e.others:] {
 		if s.table.info == t.info && s.access == a {
 			return &s.stats
 		}
@@ -95,7 +97,7 @@ func (o *operators) describe(ctx *sql.Context, n *plan.DescribeQuery, row sql.Ro
 		if err := o.run(ctx, c, child, row, e); err != nil {
 			return nil, err
 		}
-	} else if err := c.planScans(ctx, child, e); err != nil {
+	} else if err := c.planScans(ctx, child, e, !n.Format.Plan || c.explainsJSON()); err != nil {
 		return nil, err
 	}
 	if c.explainsJSON() {
@@ -158,8 +160,9 @@ func (o *operators) run(ctx *sql.Context, c *Conn, n sql.Node, row sql.Row, e *e
 	return errors.Join(err, it.Close(ctx))
 }
 
-// planScans asks storage about every scan of our tables that does not depend on other rows.
-func (c *Conn) planScans(ctx *sql.Context, n sql.Node, e *explained) error {
+// planScans asks storage about every scan of our tables that does not depend on other rows; apart says that what is read several times
+// has counters for each.
+func (c *Conn) planScans(ctx *sql.Context, n sql.Node, e *explained, apart bool) error {
 	var failed error
 	transform.InspectWithOpaque(ctx, n, func(ctx *sql.Context, n sql.Node) bool {
 		var t *Table
@@ -180,6 +183,9 @@ func (c *Conn) planScans(ctx *sql.Context, n sql.Node, e *explained) error {
 		if err != nil {
 			failed = err
 			return false
+		}
+		if apart {
+			e.others = len(e.scans)
 		}
 		scans := []lsm.ScanSpec{{}}
 		if t.lookup != nil {

@@ -87,6 +87,7 @@ func TestExplainJSON(t *testing.T) {
 	require.Equal(t, []any{"PRIMARY", "n"}, table["possible_keys"])
 	require.Equal(t, "100.00", table["filtered"])
 	require.Len(t, explain("EXPLAIN FORMAT = json SELECT * FROM t JOIN t AS u ON u.n < t.n WHERE t.id = 1")["nested_loop"], 2)
+	require.Len(t, explain("EXPLAIN FORMAT=JSON SELECT * FROM t JOIN t AS u")["nested_loop"], 2)
 	require.Equal(t, "No tables used", explain("DESC FORMAT=JSON SELECT 1")["message"])
 	require.Equal(t, "t", explain("EXPLAIN FORMAT=JSON DELETE FROM t WHERE id = 1")["table"].(map[string]any)["table_name"])
 }
