@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/transform"
 )
 
 // runClauses runs the clauses of an ALTER TABLE one by one, each with the table's columns in the order in which those before it have
@@ -40,6 +42,10 @@ func (b *rootBuilder) runClause(ctx *sql.Context, clause sql.Node) ([]sql.Row, e
 		named.Check = &check
 		clause = &named
 	}
+	clause, err := unconverted(ctx, clause)
+	if err != nil {
+		return nil, err
+	}
 	if table, check, on, ok := enforcement(clause); ok {
 		t, err := tableNow(ctx, table)
 		if err == nil {
@@ -54,6 +60,28 @@ func (b *rootBuilder) runClause(ctx *sql.Context, clause sql.Node) ([]sql.Row, e
 		return nothingChanged(), err
 	}
 	return b.run(ctx, clause)
+}
+
+// unconverted is a clause whose expressions the frontend does not convert to their columns' types: it fails where a conversion is a
+// warning, or needs what an inserted row is given, and the rows are converted when they are stored.
+func unconverted(ctx *sql.Context, clause sql.Node) (sql.Node, error) {
+	if _, ok := clause.(sql.SchemaTarget); !ok {
+		return clause, nil
+	}
+	n, _, err := transform.OneNodeExpressions(ctx, clause, func(_ *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+		w, ok := e.(*expression.Wrapper)
+		if !ok {
+			return e, transform.SameTree, nil
+		}
+		d, ok := w.Unwrap().(*sql.ColumnDefaultValue)
+		if !ok || d == nil || d.Literal {
+			return e, transform.SameTree, nil
+		}
+		plain := *d
+		plain.OutType = nil
+		return expression.WrapExpression(&plain), transform.NewTree, nil
+	})
+	return n, err
 }
 
 // inTableOrder is a clause whose columns are in the order they have in its table now.
