@@ -14,14 +14,18 @@ import (
 // left them. The frontend plans all clauses before it runs the first, and leaves out what they say about places: rows would be taken
 // for ones in the order of the old table.
 func (b *rootBuilder) runClauses(ctx *sql.Context, block *plan.Block) ([]sql.Row, error) {
-	var rows []sql.Row
+	rows := nothingChanged()
 	for _, clause := range block.Children() {
 		clause, err := inTableOrder(ctx, clause)
 		if err != nil {
 			return nil, err
 		}
-		if rows, err = b.runClause(ctx, clause); err != nil {
+		said, err := b.runClause(ctx, clause)
+		if err != nil {
 			return nil, err
+		}
+		if len(said) > 0 {
+			rows = said
 		}
 	}
 	return rows, nil

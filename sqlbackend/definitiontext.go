@@ -59,6 +59,9 @@ func (r *definitionReader) readable(text string, former []*shape) (string, error
 	if err == nil && (as == text || "("+as+")" == text) {
 		return text, nil
 	}
+	if e, perr := parseExpression(text); perr == nil && knownColumns(e, r.columns) != nil {
+		return text, nil // Why: a column gets that name in a moment; of others the frontend has refused it
+	}
 	if !r.asked {
 		r.said, r.asked = saidExpressions(r.ctx), true
 		for _, s := range former {
