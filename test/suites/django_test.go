@@ -51,7 +51,7 @@ const (
 )
 
 // djangoKnown are the tests that fail, by name, with the reason: in the file a line that begins with # is the reason of the names below it.
-// A gap is one that docs/sql_compatibility.md names. A reason that begins with "either" is of tests that fail or pass as threads meet.
+// A gap is one that docs/sql_compatibility.md names. A reason that begins with "either" is of tests that fail or pass as threads and clocks have it.
 func djangoKnown(t *testing.T) map[string]string {
 	file, err := os.Open(filepath.Join("testdata", "django", "known.txt"))
 	require.NoError(t, err)
