@@ -183,8 +183,8 @@ func generatedInserts(n *plan.InsertInto, schema sql.Schema) []sql.Expression {
 	return list
 }
 
-// generatedUpdates are the assignments of the generated columns that an UPDATE changes.
-func generatedUpdates(source *plan.UpdateSource, schema sql.Schema) []sql.Expression {
+// generatedUpdates are the assignments of the generated columns of a table, which has a name of its own in a join, that an UPDATE changes.
+func generatedUpdates(source *plan.UpdateSource, table *Table, name string) []sql.Expression {
 	var list []sql.Expression
 	for _, e := range source.UpdateExprs.AllExpressions() {
 		set, ok := e.(*expression.SetField)
@@ -192,7 +192,10 @@ func generatedUpdates(source *plan.UpdateSource, schema sql.Schema) []sql.Expres
 			continue
 		}
 		column, ok := set.LeftChild.(*expression.GetField)
-		if ok && column.Index() < len(schema) && schema[column.Index()].Generated != nil {
+		if !ok || name != "" && !strings.EqualFold(column.Table(), name) {
+			continue
+		}
+		if i := table.info.shape.column(column.Name()); i >= 0 && table.info.shape.Columns[i].Generated != nil {
 			list = append(list, e)
 		}
 	}
@@ -272,7 +275,11 @@ func fireUpdate(ctx *sql.Context, n *plan.Update) (sql.Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		targets = []target{{list, table, updatedRows, updatable.Schema(ctx), ""}}
+		schema := updatable.Schema(ctx)
+		if keys, ok := updatable.(*plan.ForeignKeyHandler); ok { // whose own is that of the rows, which are two
+			schema = keys.Sch
+		}
+		targets = []target{{list, table, updatedRows, schema, ""}}
 	}
 	var err error
 	child, fires := n.Child, false
@@ -288,7 +295,7 @@ func fireUpdate(ctx *sql.Context, n *plan.Update) (sql.Node, error) {
 			}
 			transform.Inspect(n.Child, func(n sql.Node) bool {
 				if s, ok := n.(*plan.UpdateSource); ok {
-					f.generated = generatedUpdates(s, g.schema)
+					f.generated = generatedUpdates(s, g.table, g.source)
 				}
 				return true
 			})
