@@ -61,24 +61,26 @@ func textOperands(ctx *sql.Context, e sql.Expression) (sql.Expression, bool, err
 		return textBranches(ctx, e)
 	case *function.If:
 		return textChoice(ctx, e)
+	case *aggregation.JsonArray:
+		return hideOperands(ctx, e, hasMembers, func(int) bool { return true }, func(c sql.Expression) sql.Expression { return &timeText{c} })
 	case *expression.SetField:
-		if _, ok := e.LeftChild.(*expression.UserVar); ok && e.RightChild.Resolved() && isTemporal(e.RightChild.Type(ctx)) { // which hold no dates
+		if _, ok := e.LeftChild.(*expression.UserVar); ok && e.RightChild.Resolved() && inVariables(e.RightChild.Type(ctx)) { // which hold no dates and no members
 			return expression.NewSetField(e.LeftChild, &timeText{e.RightChild}), true, nil
 		}
 	}
 	if !takesText(ctx, e) {
 		return e, false, nil
 	}
-	which, name := showsDigits, ""
+	which, name := shownOtherwise, ""
 	if f, ok := e.(sql.FunctionExpression); ok { // some have a form of their own for numbers
 		switch name = strings.ToLower(f.FunctionName()); {
 		case name == "hex":
-			which = func(t sql.Type) bool { return showsDigits(t) && !sql.IsNumberType(t) }
+			which = func(t sql.Type) bool { return shownOtherwise(t) && !sql.IsNumberType(t) }
 		case name == "greatest", name == "least", name == "field":
-			which = types.IsTime
+			which = func(t sql.Type) bool { return types.IsTime(t) || hasMembers(t) }
 		case strings.HasPrefix(name, "json_"):
 			which = func(t sql.Type) bool {
-				return isTimeType(t) || types.IsDateType(t) || types.IsTime(t) && timeDigits(t) > 0
+				return isTimeType(t) || types.IsDateType(t) || types.IsTime(t) && timeDigits(t) > 0 || hasMembers(t)
 			}
 		}
 	}
@@ -123,7 +125,7 @@ func textChoice(ctx *sql.Context, e *function.If) (sql.Expression, bool, error) 
 
 // shownText is a value as the text it is shown as, where the frontend would make another one of it; changed is true then.
 func shownText(ctx *sql.Context, e sql.Expression, changed bool) (sql.Expression, bool) {
-	if !e.Resolved() || !showsDigits(e.Type(ctx)) {
+	if !e.Resolved() || !shownOtherwise(e.Type(ctx)) {
 		return e, changed
 	}
 	return &timeText{e}, true

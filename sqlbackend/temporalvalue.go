@@ -121,13 +121,13 @@ func textsInto(ctx *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, 
 		return n, transform.SameTree, nil
 	}
 	schema := into.Child.Schema(ctx)
-	if !slices.ContainsFunc(schema, func(c *sql.Column) bool { return isTemporal(c.Type) }) {
+	if !slices.ContainsFunc(schema, func(c *sql.Column) bool { return inVariables(c.Type) }) {
 		return n, transform.SameTree, nil
 	}
 	fields := make([]sql.Expression, len(schema))
 	for i, c := range schema {
 		fields[i] = expression.NewGetField(i, c.Type, c.Name, c.Nullable)
-		if isTemporal(c.Type) {
+		if inVariables(c.Type) {
 			fields[i] = &timeText{fields[i]}
 		}
 	}

@@ -342,7 +342,7 @@ func takesText(ctx *sql.Context, e sql.Expression) bool {
 		case "concat", "concat_ws", "concat_with_separator", "substring", "substr", "mid", "left", "right", "length", "char_length", "character_length",
 			"octet_length", "bit_length", "upper", "lower", "ucase", "lcase", "replace", "insert", "lpad", "rpad", "trim", "ltrim", "rtrim",
 			"reverse", "repeat", "quote", "hex", "ascii", "ord", "soundex", "instr", "locate", "position", placeName, "substring_index", "find_in_set",
-			"elt", "strcmp", "md5", "sha", "sha1", "sha2", "crc32", "to_base64", "group_concat", "regexp_like", "regexp_replace",
+			"elt", "make_set", "export_set", "strcmp", "md5", "sha", "sha1", "sha2", "crc32", "to_base64", "group_concat", "regexp_like", "regexp_replace",
 			"regexp_substr", "regexp_instr", "str_to_date", "json_object", "json_array", "json_arrayagg", "json_objectagg":
 			return true
 		}
@@ -361,8 +361,10 @@ func isTextOperand(name string, i int) bool {
 		return i != 1
 	case "insert":
 		return i == 0 || i == 3
-	case "elt":
+	case "elt", "make_set":
 		return i > 0
+	case "export_set":
+		return i > 0 && i < 4
 	case "regexp_like", "regexp_instr", "regexp_substr":
 		return i < 2
 	case "regexp_replace":
@@ -382,6 +384,15 @@ func isTimeType(t sql.Type) bool {
 func showsDigits(t sql.Type) bool {
 	return isTimeType(t) || isShownNumber(t) || types.IsFloat(t) || types.IsTime(t)
 }
+
+// hasMembers recognises ENUM and SET, whose values the frontend takes for numbers where it takes a text of any value.
+func hasMembers(t sql.Type) bool { return types.IsEnum(t) || types.IsSet(t) }
+
+// shownOtherwise recognises all types whose values are shown as other texts than the frontend makes of them.
+func shownOtherwise(t sql.Type) bool { return showsDigits(t) || hasMembers(t) }
+
+// inVariables recognises types of which user variables hold texts.
+func inVariables(t sql.Type) bool { return isTemporal(t) || hasMembers(t) }
 
 // hideTimes puts what by returns in place of operands of some types, see timeType; false if there is none.
 func hideTimes(ctx *sql.Context, e sql.Expression, of func(sql.Type) bool, by func(sql.Expression) sql.Expression) (sql.Expression, bool, error) {
