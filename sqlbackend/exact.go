@@ -76,6 +76,8 @@ func textOperands(ctx *sql.Context, e sql.Expression) (sql.Expression, bool, err
 		switch name = strings.ToLower(f.FunctionName()); {
 		case name == "hex":
 			which = func(t sql.Type) bool { return shownOtherwise(t) && !sql.IsNumberType(t) }
+		case name == "group_concat": // which shows members, and is ordered by their numbers
+			which = showsDigits
 		case name == "greatest", name == "least", name == "field":
 			which = func(t sql.Type) bool { return types.IsTime(t) || hasMembers(t) }
 		case strings.HasPrefix(name, "json_"):
