@@ -66,11 +66,19 @@ func (b *rootBuilder) runClause(ctx *sql.Context, clause sql.Node) ([]sql.Row, e
 	return b.run(ctx, clause)
 }
 
-// unconverted is a clause whose expressions the frontend does not convert to their columns' types: it fails where a conversion is a
-// warning, or needs what an inserted row is given, and the rows are converted when they are stored.
+// unconverted is a clause whose generated columns the frontend does not convert to their types: it fails where a conversion needs what
+// an inserted row is given, and they are computed anew when the rows are stored. Defaults are not: they stay as they are.
 func unconverted(ctx *sql.Context, clause sql.Node) (sql.Node, error) {
-	if _, ok := clause.(sql.SchemaTarget); !ok {
+	target, ok := clause.(sql.SchemaTarget)
+	if !ok {
 		return clause, nil
+	}
+	columns := target.TargetSchema()
+	switch c := clause.(type) {
+	case *plan.AddColumn:
+		columns = append(slices.Clone(columns), c.Column())
+	case *plan.ModifyColumn:
+		columns = append(slices.Clone(columns), c.NewColumn())
 	}
 	n, _, err := transform.OneNodeExpressions(ctx, clause, func(_ *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 		w, ok := e.(*expression.Wrapper)
@@ -78,7 +86,7 @@ func unconverted(ctx *sql.Context, clause sql.Node) (sql.Node, error) {
 			return e, transform.SameTree, nil
 		}
 		d, ok := w.Unwrap().(*sql.ColumnDefaultValue)
-		if !ok || d == nil || d.Literal {
+		if !ok || d == nil || !slices.ContainsFunc(columns, func(c *sql.Column) bool { return c.Generated == d }) {
 			return e, transform.SameTree, nil
 		}
 		plain := *d
