@@ -36,10 +36,17 @@ func (b *rootBuilder) runClause(ctx *sql.Context, clause sql.Node) ([]sql.Row, e
 	if addsKeyExpressions(clause) {
 		return createKeyExpressions(ctx, clause.(*plan.AlterIndex))
 	}
-	if c, ok := clause.(*plan.CreateCheck); ok && c.Check.Name == "" {
+	if c, ok := clause.(*plan.CreateCheck); ok && (c.Check.Name == "" || !c.Check.Enforced) {
 		t, err := tableNow(ctx, c.Table)
 		if err != nil {
 			return nil, err
+		}
+		if !c.Check.Enforced { // the frontend would try the rows
+			def, err := plan.NewCheckDefinition(ctx, c.Check, sql.GetSchemaFormatter(sql.EngineOverrides{}))
+			if err != nil {
+				return nil, err
+			}
+			return nothingChanged(), t.CreateCheck(ctx, def)
 		}
 		named, check := *c, *c.Check
 		check.Name = t.info.shape.freeCheckName(t.Name()) // for its error

@@ -1,8 +1,6 @@
 package sqlbackend
 
 import (
-	"errors"
-	"io"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -11,9 +9,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
-	"lancesql/engine"
 	"lancesql/internal/arrowx"
-	"lancesql/lsm"
 )
 
 // Checks in ALTER TABLE. The frontend's grammar reads ALTER CHECK c [NOT] ENFORCED and forgets it, and its planner finds no checks of
@@ -146,39 +142,19 @@ func (t *Table) tryCheck(ctx *sql.Context, c shapeCheck) error {
 	if e, err = overRows(ctx, e, t.info.schema.Schema); err != nil {
 		return err
 	}
-	txn := t.provider.engine.Begin(engine.TxnOptions{ReadOnly: true})
-	defer txn.Rollback()
 	columns := make([]int, len(t.info.codecs))
 	for i := range columns {
 		columns[i] = i
 	}
-	r, err := txn.Scan(ctx, t.info.entry, engine.Consistent, lsm.ScanSpec{Columns: columns})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = r.Close() }() // read only
-	for {
-		b, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	return t.eachStored(ctx, columns, func(stored arrowx.Row) error {
+		row, err := t.info.decodeRow(ctx, stored)
 		if err != nil {
 			return err
 		}
-		for i := range int(b.NumRows()) {
-			var v any
-			row, err := t.info.decodeRow(ctx, arrowx.RowOf(b, i))
-			if err == nil {
-				v, err = sql.EvaluateCondition(ctx, e, row)
-			}
-			if err == nil && sql.IsFalse(v) {
-				err = sql.ErrCheckConstraintViolated.New(c.Name)
-			}
-			if err != nil {
-				b.Release()
-				return err
-			}
+		holds, err := sql.EvaluateCondition(ctx, e, row)
+		if err == nil && sql.IsFalse(holds) {
+			err = sql.ErrCheckConstraintViolated.New(c.Name)
 		}
-		b.Release()
-	}
+		return err
+	})
 }

@@ -489,14 +489,26 @@ func (t *Table) recreate(ctx *sql.Context) error {
 
 // copyRows copies the visible columns of every row as they are stored. Columns that the new table has behind them are computed.
 func (w *rewriter) copyRows(ctx *sql.Context) (err error) {
-	txn := w.table.provider.engine.Begin(engine.TxnOptions{ReadOnly: true})
-	defer txn.Rollback()
 	if len(w.info.shape.Columns) > len(w.places) {
 		if w.computed, err = w.table.expressions(ctx, w.info.shape.Columns); err != nil {
 			return err
 		}
 	}
-	r, err := txn.Scan(ctx, w.table.info.entry, engine.Consistent, lsm.ScanSpec{Columns: w.places})
+	return w.table.eachStored(ctx, w.places, func(row arrowx.Row) error {
+		phys := make(arrowx.Row, w.info.entry.Schema.NumFields())
+		copy(phys, row)
+		if err := w.compute(ctx, phys); err != nil {
+			return err
+		}
+		return w.put(ctx, phys, nil)
+	})
+}
+
+// eachStored calls f with columns of every row, as they are stored, until it fails.
+func (t *Table) eachStored(ctx *sql.Context, columns []int, f func(row arrowx.Row) error) error {
+	txn := t.provider.engine.Begin(engine.TxnOptions{ReadOnly: true})
+	defer txn.Rollback()
+	r, err := txn.Scan(ctx, t.info.entry, engine.Consistent, lsm.ScanSpec{Columns: columns})
 	if err != nil {
 		return err
 	}
@@ -510,12 +522,7 @@ func (w *rewriter) copyRows(ctx *sql.Context) (err error) {
 			return err
 		}
 		for i := range int(b.NumRows()) {
-			phys := make(arrowx.Row, w.info.entry.Schema.NumFields())
-			copy(phys, arrowx.RowOf(b, i))
-			if err = w.compute(ctx, phys); err == nil {
-				err = w.put(ctx, phys, nil)
-			}
-			if err != nil {
+			if err := f(arrowx.RowOf(b, i)); err != nil {
 				b.Release()
 				return err
 			}
